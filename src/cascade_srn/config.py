@@ -20,11 +20,11 @@ SEQUENCE_ENCODERS = ("srn", "bisrn", "bilstm")
 # auto: triton on a GPU if it is installed and supports the shape, else fused.
 SRN_BACKENDS = ("auto", "plain", "fused", "triton")
 MATCHERS = ("mlp", "linear")
-# What the model reads for a word (text/forms.py). Folders of earlier releases name none, and are verbatim.
+# What the model reads for a word (text/forms.py).
 TEXT_FORMS = ("natural", "escaped", "verbatim")
 ENTITY_FUSIONS = ("none", "markers", "tags")
 SUBJECT_FUSIONS = ("markers", "tag", "span")
-# What to do with entities that share words, from the simplest result to the least restricted (inference/overlaps.py).
+# What to do with entities that share words, from the simplest result to the least restricted (inference/decode.py).
 OVERLAPS = ("flat", "nested", "all")
 # Whether the constraints of the schema are applied to predicted relations.
 CONSTRAINTS = ("off", "on")

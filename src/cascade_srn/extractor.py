@@ -15,12 +15,18 @@ from cascade_srn.errors import CascadeError, ConfigError, ModelError
 from cascade_srn.formats.alignment import Align, place_entities
 from cascade_srn.formats.label_filter import select_labels
 from cascade_srn.inference.batching import release_freed_memory
-from cascade_srn.inference.checks import check_characters, list_documents, refuse_forked
-from cascade_srn.inference.predictor import Predictor, never_stop
+from cascade_srn.inference.predictor import (
+    BaseModel,
+    Predictor,
+    check_characters,
+    list_documents,
+    never_stop,
+    refuse_forked,
+)
 from cascade_srn.inference.streaming import (
     BadText,
     Context,
-    Labels,
+    LabelChoice,
     OnError,
     Outcome,
     StreamOptions,
@@ -32,7 +38,6 @@ from cascade_srn.inference.streaming import (
     split_pairs,
 )
 from cascade_srn.inference.thresholds import ThresholdsLike, resolve_thresholds
-from cascade_srn.model.base import BaseModel
 from cascade_srn.model.folder import missing_for_torch, read_export, runs_light
 from cascade_srn.network.examples import Example, examples_of
 from cascade_srn.runs.processor import lacks_bf16
@@ -195,7 +200,7 @@ class Extractor:
         """
         from tempfile import TemporaryDirectory
 
-        from cascade_srn.model.push import push_model
+        from cascade_srn.model.info import push_model
 
         with TemporaryDirectory() as parent:
             folder = Path(parent) / "model"
@@ -222,7 +227,7 @@ class Extractor:
         On a GPU this captures CUDA graphs, which takes some seconds.
         """
         if self.cuda_graphs:
-            self.model.capture_graphs(self.predictor().half)
+            self.model.capture_cuda_graphs(self.predictor().bf16)
         return self
 
     def __repr__(self) -> str:
@@ -260,7 +265,7 @@ class Extractor:
         self,
         text: str | Document,
         *,
-        labels: Labels | None = None,
+        labels: LabelChoice | None = None,
         thresholds: ThresholdsLike | None = None,
         overlaps: str | None = None,
     ) -> Document:
@@ -305,7 +310,7 @@ class Extractor:
         *,
         as_tuples: bool = False,
         batch_words: int = 4096,
-        labels: Labels | None = None,
+        labels: LabelChoice | None = None,
         thresholds: ThresholdsLike | None = None,
         overlaps: str | None = None,
         on_error: OnError = "raise",
@@ -447,7 +452,7 @@ class Extractor:
         *,
         given_entities: bool = False,
         batch_words: int = 4096,
-        labels: Labels | None = None,
+        labels: LabelChoice | None = None,
         thresholds: ThresholdsLike | None = None,
         overlaps: str | None = None,
     ) -> list[Document]:
@@ -482,7 +487,7 @@ class Extractor:
             predicted = [replace(after, clusters=before.clusters) for before, after in pairs]
         return predicted if labels is None else [document.filter(labels=labels) for document in predicted]
 
-    def _check_choice(self, labels: Labels | None) -> None:
+    def _check_choice(self, labels: LabelChoice | None) -> None:
         """Raise an error for labels that the model does not have, before anything is predicted."""
         if labels is not None:
             select_labels(labels, self.schema)
@@ -501,8 +506,9 @@ class Extractor:
         check: Callable[[], None] = never_stop,
     ) -> Predictor:
         """Make a predictor with the precision of this extractor. ``check`` may raise to stop it."""
+        own = self.model.settings.thresholds
         return self.model.predictor(
-            thresholds=resolve_thresholds(thresholds, self.model.settings.thresholds, self.schema),
+            thresholds=own if thresholds is None else resolve_thresholds(thresholds, own, self.schema),
             overlaps=self.overlaps if overlaps is None else overlaps,
             constraints=self.constraints,
             batch_words=batch_words,

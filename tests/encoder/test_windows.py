@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascade_srn.encoder.windows import FewShapes, FullPasses, LeastWork, window_begins
+from cascade_srn.encoder.windows import FewShapes, FullPasses, LeastWork
 
 
 def cost(sizes: list[int], cuts: tuple[int, ...], overhead: int) -> int:
@@ -37,11 +37,6 @@ def test_known_divisions() -> None:
     ]
     for sizes, overhead, expected in cases:
         assert LeastWork(overhead).divide(np.array(sizes, dtype=np.int64), 99) == expected
-
-
-def test_window_begins() -> None:
-    assert window_begins([]).tolist() == []
-    assert window_begins([(2, 10), (3, 4)]).tolist() == [0, 10, 20, 24, 28]
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=30), st.integers(1, 9))

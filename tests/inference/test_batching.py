@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.small_models import SENTENCES, examples, small_model
 
-from cascade_srn.inference.batching import group_by_words, without_garbage_collection
+from cascade_srn.inference.batching import group_by_words
+from cascade_srn.inference.predictor import without_garbage_collection
 
 
 @given(st.lists(st.integers(0, 30), max_size=40), st.integers(1, 100))

@@ -11,8 +11,8 @@ from tests.small_models import examples, small_model, spread_probabilities
 
 from cascade_srn.config import Temperatures, Thresholds
 from cascade_srn.errors import ConfigError
-from cascade_srn.inference.annotations import SearchResult, scale_score
-from cascade_srn.inference.predictor import SearchSettings
+from cascade_srn.inference.cascade_search import SearchSettings
+from cascade_srn.inference.decode import SearchResult, scale_score
 from cascade_srn.model.model import Model
 
 EVERYTHING = Thresholds(0.0, 0.0, 0.0)

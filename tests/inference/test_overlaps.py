@@ -10,8 +10,14 @@ from tests.small_models import NESTED, SENTENCES, examples, small_model, spread_
 from cascade_srn import Extractor, Thresholds
 from cascade_srn.config import OVERLAPS, ModelSettings
 from cascade_srn.errors import ConfigError
-from cascade_srn.inference.annotations import ScoredTriple, SearchResult, relation_score
-from cascade_srn.inference.overlaps import find_survivors, have_overlaps, select_entities
+from cascade_srn.inference.decode import (
+    ScoredTriple,
+    SearchResult,
+    find_survivors,
+    have_overlaps,
+    relation_score,
+    select_entities,
+)
 from cascade_srn.network.examples import Example
 from cascade_srn.types import Sentence, Span, Triple
 

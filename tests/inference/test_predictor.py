@@ -393,15 +393,15 @@ def test_half_precision_changes_features_little():
     model = small_model("swift")
     model.cascade.eval()
     rows = model.collator.pieces.batch([model.collator.plain(Example(sentence)) for sentence in SENTENCES])
-    exact, half = model.cascade.features(rows), model.cascade.features(rows, half=True)
-    assert half.dtype == torch.float32
-    assert not torch.equal(exact, half)
-    torch.testing.assert_close(half, exact, rtol=0.1, atol=0.05)
+    exact, bf16 = model.cascade.features(rows), model.cascade.features(rows, bf16=True)
+    assert bf16.dtype == torch.float32
+    assert not torch.equal(exact, bf16)
+    torch.testing.assert_close(bf16, exact, rtol=0.1, atol=0.05)
 
 
-@pytest.mark.parametrize(("precision", "half"), [("auto", False), ("float32", False), ("bf16", True)])
-def test_precision(precision, half):
-    assert small_model("swift").predictor(precision=precision).half == half
+@pytest.mark.parametrize(("precision", "bf16"), [("auto", False), ("float32", False), ("bf16", True)])
+def test_precision(precision, bf16):
+    assert small_model("swift").predictor(precision=precision).bf16 == bf16
 
 
 @pytest.mark.parametrize(

@@ -71,21 +71,6 @@ def test_the_text_form_is_stored_and_used(encoder, text_form, tmp_path):
     assert model.collator.pieces.row(["“"]).pieces.tolist() == verbatim.row([form]).pieces.tolist()
 
 
-def test_a_folder_without_a_text_form_reads_words_as_they_are(encoder, tmp_path):
-    model = _model(encoder)
-    assert model.settings.text_form == "natural"
-    model.save(tmp_path / "model")
-    path = tmp_path / "model" / "config.json"
-    config = json.loads(path.read_text())
-    del config["model"]["text_form"]
-    path.write_text(json.dumps(config))
-    loaded = Model.load(tmp_path / "model")
-    assert loaded.settings.text_form == "verbatim"
-    # Saving the model again must not change what it reads.
-    loaded.save(tmp_path / "again")
-    assert Model.load(tmp_path / "again").settings.text_form == "verbatim"
-
-
 def test_a_model_folder_has_its_files_and_no_path(encoder, tmp_path):
     _model(encoder, fusion="early").save(tmp_path / "model")
     names = {path.name for path in (tmp_path / "model").iterdir()}

@@ -9,8 +9,7 @@ from safetensors.torch import load_file, save_file
 from tests.small_models import small_model
 
 from cascade_srn.extractor import Extractor
-from cascade_srn.model.model import CARD_FILE, CHECKSUMS, CONFIG_FILE, WEIGHTS_FILE, Model
-from cascade_srn.model.stored import CHANGED_NOTICE
+from cascade_srn.model.model import CARD_FILE, CHANGED_NOTICE, CHECKSUMS, CONFIG_FILE, WEIGHTS_FILE, Model
 from cascade_srn.storage.files import checksum
 from cascade_srn.training.run import train
 from cascade_srn.training.settings import TrainingSettings

@@ -6,8 +6,8 @@ from tests.small_models import NESTED, SCHEMA, SHARED_SUBJECT, insert_markers, s
 
 from cascade_srn.config import FusionSettings
 from cascade_srn.encoder.pieces import Row
+from cascade_srn.network.examples import RowCollator
 from cascade_srn.network.markers import Markers, marker_names
-from cascade_srn.network.rows import RowCollator
 from cascade_srn.schema import Schema
 from cascade_srn.types import Span
 

@@ -5,6 +5,8 @@ import random
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.network.soft_sentences import gold, soft_examples
 from tests.small_models import (
     NESTED,
@@ -18,8 +20,7 @@ from tests.small_models import (
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from cascade_srn.config import PRESETS, LossWeights, TurnWeights
-from cascade_srn.network.batch import BatchSettings
-from cascade_srn.network.collate import gold_subjects
+from cascade_srn.network.batch import BatchSettings, gold_subjects
 from cascade_srn.network.examples import Example
 from cascade_srn.network.targets import SoftLabels, SoftTable
 
@@ -191,3 +192,15 @@ def test_tables_of_different_sources_are_refused():
     one, other = (soft_examples([NESTED], model.schema)[0] for _ in range(2))
     with pytest.raises(ValueError, match="tables"):
         model.collator.training_batch([*one, *other])
+
+
+@given(st.lists(st.lists(st.integers(0, 50), max_size=4), min_size=1, max_size=6), st.data())
+def test_rows_are_those_of_a_loop(rows, data):
+    first = np.cumsum([0, *(len(row) for row in rows)])
+    flat = np.array([value for row in rows for value in row], dtype=np.int32)
+    table = SoftTable(flat, (flat / 64).astype(np.float16), first)
+    chosen = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=6))
+    found = table.rows(np.array(chosen, dtype=np.int64))
+    assert found.position.tolist() == [value for row in chosen for value in rows[row]]
+    assert found.counts.tolist() == [len(rows[row]) for row in chosen]
+    assert found.probability.tolist() == pytest.approx([value / 64 for row in chosen for value in rows[row]], rel=1e-3)

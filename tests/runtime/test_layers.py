@@ -1,4 +1,4 @@
-"""Each layer in NumPy computes what its layer of torch computes."""
+"""Each layer in NumPy computes what the PyTorch layer computes, for random weights and shapes."""
 
 import math
 
@@ -7,10 +7,12 @@ import pytest
 import torch
 from torch import nn
 
+from cascade_srn.inference.decode import sigmoid
+from cascade_srn.network.fusion import Queries, SubjectSpan, SubjectTag, subject_means
 from cascade_srn.network.span_extraction import LinearMatcher, MlpMatcher, SpanExtractor
 from cascade_srn.network.srn import SelectionRecurrentNetwork
-from cascade_srn.runtime.layers import LayerNorm, Linear, SpanHead, erf, gelu, sigmoid, sum_segments
-from cascade_srn.runtime.srn import Srn
+from cascade_srn.runtime.layers import LayerNorm, Linear, SpanHead, Srn, erf, gelu, sum_segments
+from cascade_srn.runtime.turns import SubjectFusion
 
 
 def weights_of(module, name="part"):
@@ -41,28 +43,34 @@ def test_segments(largest):
     assert sum_segments(values, starts[:0], sizes[:0]).shape == (0, 3)
 
 
-def test_linear_and_norm():
-    values = torch.randn(2, 5, 7) * 3 + 1
-    layer, norm = nn.Linear(7, 4), nn.LayerNorm(7)
+@pytest.mark.parametrize("shape", [(7,), (1, 7), (2, 5, 7), (0, 7), (3, 0, 7)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_linear_and_norm(shape, bias):
+    values = torch.randn(shape) * 3 + 1
+    layer, norm = nn.Linear(7, 4, bias=bias), nn.LayerNorm(7)
     nn.init.normal_(norm.weight)
     nn.init.normal_(norm.bias)
     close(Linear.read(weights_of(layer), "part")(values.numpy()), layer(values))
     close(LayerNorm.read(weights_of(norm), "part")(values.numpy()), norm(values))
 
 
-@pytest.mark.parametrize("matcher", [LinearMatcher(6, 3), MlpMatcher(6, 3, hidden_width=5)])
-def test_heads(matcher):
-    head = SpanExtractor(6, 3, matcher=matcher)
-    first, last = torch.randn(9, 6), torch.randn(9, 6)
+@pytest.mark.parametrize("n_labels", [1, 3])
+@pytest.mark.parametrize("n_spans", [0, 1, 9])
+@pytest.mark.parametrize("matcher", ["linear", "mlp"])
+def test_heads(matcher, n_spans, n_labels):
+    made = LinearMatcher(6, n_labels) if matcher == "linear" else MlpMatcher(6, n_labels, hidden_width=5)
+    head = SpanExtractor(6, n_labels, matcher=made)
+    first, last = torch.randn(n_spans, 6), torch.randn(n_spans, 6)
     found = SpanHead.read(weights_of(head), "part").spans(first.numpy(), last.numpy())
     for part, expected in zip(found, head.spans(first, last), strict=True):
         close(part, expected)
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
-@pytest.mark.parametrize("lengths", [[4, 0, 6, 6, 1], [1], [3, 3]])
-def test_srn(bidirectional, lengths):
-    network = SelectionRecurrentNetwork(5, 4, n_tasks=3, bidirectional=bidirectional)
+@pytest.mark.parametrize("hidden", [1, 4])
+@pytest.mark.parametrize("lengths", [[4, 0, 6, 6, 1], [1], [3, 3], [0, 0], [300, 2]])
+def test_srn(bidirectional, lengths, hidden):
+    network = SelectionRecurrentNetwork(5, hidden, n_tasks=3, bidirectional=bidirectional)
     items, counts = torch.randn(len(lengths), max(lengths), 5), torch.tensor(lengths)
     with torch.no_grad():
         expected = network(items, counts)
@@ -70,3 +78,29 @@ def test_srn(bidirectional, lengths):
         close(found, expected)
         for task in range(3):
             close(Srn.task(found, task), network.task(expected, task))
+
+
+def test_cells_are_clamped():
+    """Large weights would let the states of a long sequence grow without bound."""
+    network = SelectionRecurrentNetwork(5, 4, n_tasks=3, backend="plain")
+    with torch.no_grad():
+        network.forward_cell.cell_weight.mul_(5000)
+        items, counts = torch.randn(2, 40, 5), torch.tensor([40, 17])
+        found = Srn.read(weights_of(network), "part")(items.numpy(), counts.numpy())
+        close(found, network(items, counts), 1e-3)
+    assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("kind", ["tag", "span"])
+def test_subject_fusions(kind):
+    fusion = SubjectTag(6, 3) if kind == "tag" else SubjectSpan(6, 4, max_distance=3)
+    words, queries = torch.randn(2, 9, 6), Queries(*torch.tensor([(0, 2, 4), (1, 0, 0), (0, 8, 8)]).unbind(1))
+    own = fusion.words(words).index_select(0, queries.sentence)
+    subjects = fusion.subjects(subject_means(words, queries))
+    distances = queries.distances(9)
+    expected = fusion.join(own, subjects[:, None], *distances)
+    light = SubjectFusion.read(weights_of(fusion), "part", kind)
+    for query in range(3):
+        given = own[query], subjects[query].expand(9, -1), *(each[query] for each in distances)
+        close(light.join(*(each.detach().numpy() for each in given)), expected[query])
+    assert SubjectFusion.read({}, "part", "markers") is None

@@ -1,21 +1,23 @@
-"""An exported network decides as the network of torch does, for each fusion. The encoder is that of torch here."""
+"""An exported network computes and decides what the PyTorch network does, for each fusion, over the same encoder."""
 
 import numpy as np
 import pytest
 import torch
-from tests.small_models import examples, small_model, spread_probabilities
+from tests.small_models import SENTENCES, examples, small_model, spread_probabilities
 
 from cascade_srn.config import Temperatures, Thresholds
 from cascade_srn.errors import ConfigError
 from cascade_srn.extractor import Extractor
+from cascade_srn.inference.decode import list_spans, pair_with_spans
+from cascade_srn.inference.torch_turns import TorchTurns
 from cascade_srn.runtime.model import LightModel
-from cascade_srn.runtime.turns import LightNetwork
+from cascade_srn.runtime.turns import LightNetwork, LightTurns
 
 MANY = Thresholds(0.3, 0.1, 0.1)
 
 
 def light(model, **kind):
-    """Return the light form of a model, with the encoder of torch in place of ONNX Runtime."""
+    """Return the light form of a model, with the PyTorch encoder in place of ONNX Runtime."""
 
     def read(ids, mask):
         with torch.inference_mode():
@@ -45,6 +47,73 @@ FORMS = [
     ("hybrid", {"encoder": {"pooling": "max", "max_pieces": 8, "overlap": 2}}),
     (("none", "span"), {"encoder": {"pooling": "first", "context_words": 2}}),
 ]
+
+
+def settings_of(model, **values):
+    return model.predictor(thresholds=MANY, batch_words=12, **values)._search_settings()
+
+
+@pytest.mark.parametrize("sentences", [SENTENCES, SENTENCES[:1], (SENTENCES[4],) * 3], ids=["all", "one", "equal"])
+@pytest.mark.parametrize(("fusion", "settings"), FORMS)
+@torch.inference_mode()
+def test_each_turn(fusion, settings, sentences):
+    """Features, probabilities, tags and scores of both, one turn after the other."""
+    temperatures = Temperatures(1.2, 0.8, 1.1, entity_offsets={"Task": -0.3})
+    model = spread_probabilities(small_model(fusion, temperatures=temperatures, **settings))
+    collator, chosen = model.cascade_collator, settings_of(model)
+    both = TorchTurns(model.cascade, chosen), LightTurns(light(model).network, chosen)
+    plain = [collator.plain(example) for example in examples(sentences)]
+    n_words = max(len(row.word_items) for row in plain)
+    words = [turns.features(collator.pieces.arrays(plain), entities=True) for turns in both]
+    is_real = np.arange(n_words) < np.array([len(row.word_items) for row in plain])[:, None]
+    np.testing.assert_allclose(words[1][is_real], words[0].features.numpy()[is_real], atol=1e-5)
+    found = [turns.entities(each) for turns, each in zip(both, words, strict=True)]
+    for torch_part, light_part in zip(found[0][:2], found[1][:2], strict=True):
+        np.testing.assert_allclose(light_part[is_real], torch_part[is_real], atol=1e-5)
+    columns = collator.entity_columns([sentence.entities for sentence in sentences])
+    row, first, last, _ = columns.T
+    np.testing.assert_allclose(found[1][2](*columns.T), found[0][2](*columns.T), atol=1e-5)
+    marked = collator.pieces.arrays(collator.with_entities(plain, [s.entities for s in sentences]))
+    words = [turns.features(marked) for turns in both]
+    tags = [turns.tags(columns, (len(plain), n_words)) for turns in both]
+    assert (tags[0] is None) == (tags[1] is None)
+    if tags[0] is not None:
+        np.testing.assert_allclose(tags[1], tags[0].numpy(), atol=1e-6)
+    spans = list_spans(row, first, last, n_words)
+    scores = [turns.subjects(each, tag, spans) for turns, each, tag in zip(both, words, tags, strict=True)]
+    np.testing.assert_allclose(scores[1], scores[0], atol=1e-5)
+    if collator.fusion.subject == "markers":
+        shown = collator.with_subjects(plain, [s.entities for s in sentences], spans)
+        words = [turns.features(collator.pieces.arrays(shown)) for turns in both]
+    ((query, span),) = pair_with_spans(spans[:, 0], spans[:, 0], len(plain), 10_000)
+    scores = [turns.objects(each, tag, spans, spans) for turns, each, tag in zip(both, words, tags, strict=True)]
+    np.testing.assert_allclose(scores[1](query, span)(), scores[0](query, span)(), atol=1e-5)
+
+
+def test_windows_that_are_read_one_by_one():
+    """In int8, windows that are read together would share their scales."""
+    model = small_model("swift")
+    network, n_read = light(model).network, []
+    rows = model.collator.pieces.arrays([model.collator.plain(example) for example in examples()])
+    together = network.encode(rows, lambda: None)
+    read, checks = network.read_windows, []
+    network.read_windows = lambda ids, mask: n_read.append(len(ids)) or read(ids, mask)
+    network.pieces_at_once = 1
+    np.testing.assert_allclose(network.encode(rows, lambda: checks.append(1)), together, atol=1e-5)
+    assert set(n_read) == {1}
+    assert len(checks) == len(n_read) - 1
+
+
+def test_a_check_between_passes_may_stop_the_work():
+    network = light(small_model("swift")).network
+    network.pieces_at_once = 1
+    rows = small_model("swift").collator.pieces.arrays([small_model("swift").collator.plain(e) for e in examples()])
+
+    def stop():
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        network.encode(rows, stop)
 
 
 @pytest.mark.parametrize(("fusion", "settings"), FORMS)

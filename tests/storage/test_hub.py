@@ -7,7 +7,7 @@ from tests.storage.fake_hub import LFS_BYTES, running_hub
 
 from cascade_srn import Extractor
 from cascade_srn.errors import ModelError
-from cascade_srn.model.push import push_model
+from cascade_srn.model.info import push_model
 
 pytestmark = pytest.mark.slow
 

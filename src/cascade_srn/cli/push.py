@@ -20,7 +20,7 @@ def push(
 
     The token is that of HF_TOKEN or of hf auth login. Other files in the folder are not uploaded.
     """
-    from cascade_srn.model.push import push_model
+    from cascade_srn.model.info import push_model
 
     address = push_model(model, repository, private=not public, message=message, revision=revision)
     typer.echo(f"Uploaded {model} to {address}")

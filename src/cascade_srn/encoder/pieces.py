@@ -7,7 +7,7 @@ uses this module without torch, which is therefore imported where tensors are ma
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Self
@@ -21,8 +21,6 @@ from cascade_srn.encoder.windows import (
     Division,
     Integers,
     Pass,
-    equal_passes,
-    window_begins,
     window_owners,
     window_starts,
 )
@@ -112,15 +110,14 @@ class RowBatch:
     passes: tuple[Pass, ...]
 
     @classmethod
-    def from_arrays(cls, arrays: RowArrays) -> Self:
-        """Convert arrays to tensors, which share their memory."""
-        import torch
+    def from_arrays(cls, arrays: RowArrays, convert: Callable[[NDArray[Any]], Tensor] | None = None) -> Self:
+        """Convert arrays to tensors, by default to tensors that share their memory."""
+        from torch import from_numpy
 
+        make = from_numpy if convert is None else convert
         values = {field.name: getattr(arrays, field.name) for field in fields(arrays)}
-        tensors: dict[str, Any] = {
-            name: torch.from_numpy(value) if isinstance(value, np.ndarray) else value for name, value in values.items()
-        }
-        return cls(**tensors)
+        made: dict[str, Any] = {k: make(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
+        return cls(**made)
 
     def to(self, device: torch.device | str) -> Self:
         """Return the same batch on a device."""
@@ -251,7 +248,7 @@ class WordPieces:
         windows, window, offset = self._cut_windows(rows)
         if division is None or not windows:
             ids, mask = self._pad_windows(windows)
-            passes = equal_passes(len(windows), ids.shape[1], max_pieces)
+            passes = _equal_passes(len(windows), ids.shape[1], max_pieces)
         else:
             order = np.argsort([-len(each) for each in windows], kind="stable")
             window = np.argsort(order)[window]
@@ -269,7 +266,7 @@ class WordPieces:
         return RowArrays(
             piece_ids=ids,
             piece_mask=mask,
-            source=window_begins(passes)[window] + offset + len(self.prefix),
+            source=_window_begins(passes)[window] + offset + len(self.prefix),
             target=np.repeat(row_of_item * n_items + item, sizes),
             item_lengths=np.array([len(row) for row in rows], dtype=np.int64),
             word_items=word_items,
@@ -363,3 +360,19 @@ def _positions(sizes: Sequence[int] | Integers) -> tuple[Integers, Integers]:
     counts = np.asarray(sizes, dtype=np.int64)
     row = np.repeat(np.arange(len(counts)), counts)
     return row, np.arange(len(row)) - (np.cumsum(counts) - counts)[row]
+
+
+def _equal_passes(n_windows: int, width: int, max_pieces: int | None) -> list[Pass]:
+    """Divide windows of one width into passes of at most ``max_pieces`` pieces, but at least one window each.
+
+    Long texts have hundreds of windows. Reading them in one pass would take gigabytes of memory.
+    """
+    per_pass = n_windows if max_pieces is None else max(1, max_pieces // max(width, 1))
+    firsts = range(0, n_windows, max(per_pass, 1))
+    return [(min(per_pass, n_windows - first), width) for first in firsts] or [(0, width)]
+
+
+def _window_begins(passes: Sequence[Pass]) -> Integers:
+    """Return the offset of each window in the flattened pieces of all passes. Shape: (n_windows,)."""
+    widths = np.repeat([width for _, width in passes], [n for n, _ in passes]).astype(np.int64)
+    return np.cumsum(widths) - widths

@@ -16,13 +16,24 @@ from transformers.utils import logging
 
 from cascade_srn.config import POOLINGS, require_choice
 from cascade_srn.encoder.config_checks import FLOATS, check_encoder
-from cascade_srn.encoder.cuda_graphs.passes import PassGraphs, read_pass
 from cascade_srn.encoder.pieces import RowBatch
 from cascade_srn.errors import ModelError
 from cascade_srn.storage.bundled import hub_is_out_of_reach, is_model
 
 if TYPE_CHECKING:
     from cascade_srn.encoder.cuda_graphs.training import CudaGraphs
+
+ReplayPass = Callable[[nn.Module, Tensor, Tensor, bool], Tensor | None]
+"""Runs a pass faster than :func:`read_pass`, from model, ids, mask and bf16, or returns None if it cannot."""
+
+
+def read_pass(model: Any, ids: Tensor, mask: Tensor) -> Tensor:
+    """Run an encoder of transformers.
+
+    Shapes: ids, mask (n_windows, n_pieces); returns (n_windows × n_pieces, width)
+    """
+    hidden: Tensor = model(input_ids=ids, attention_mask=mask.long())[0]
+    return hidden.flatten(0, 1)
 
 
 class PretrainedEncoder(nn.Module):
@@ -56,20 +67,20 @@ class PretrainedEncoder(nn.Module):
         self,
         rows: RowBatch,
         *,
-        half: bool = False,
+        bf16: bool = False,
         check: Callable[[], None] | None = None,
-        graphs: PassGraphs | None = None,
+        replay: ReplayPass | None = None,
     ) -> Tensor:
-        """Encode rows of items, in bfloat16 if ``half``. ``check`` is called between passes. It may raise to stop.
+        """Encode rows of items, in bfloat16 if ``bf16``. ``check`` is called between passes. It may raise to stop.
 
-        ``graphs`` replay the passes whose shapes they know.
+        ``replay`` is tried before each pass.
 
         Shapes: returns (n_rows, n_items, width), zero at padding
         """
         n_rows = rows.item_lengths.shape[0]
         if rows.source.shape[0] == 0:
             return torch.zeros(n_rows, rows.n_items, self.width, device=rows.piece_ids.device)
-        outputs = self._read_all(list(_split_passes(rows)), half, check, graphs)
+        outputs = self._read_all(list(_split_passes(rows)), bf16, check, replay)
         hidden = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
         pieces = hidden.index_select(0, rows.source).float()
         return self._pool(pieces, rows.target, n_rows * rows.n_items).view(n_rows, rows.n_items, -1)
@@ -84,23 +95,23 @@ class PretrainedEncoder(nn.Module):
     def _read_all(
         self,
         passes: Sequence[tuple[Tensor, Tensor]],
-        half: bool,
+        bf16: bool,
         check: Callable[[], None] | None,
-        graphs: PassGraphs | None,
+        replay: ReplayPass | None,
     ) -> list[Tensor]:
         if self.cuda_graphs is not None and self.training and torch.is_grad_enabled():
-            with _autocast(passes[0][0].device, half):
+            with _autocast(passes[0][0].device, bf16):
                 return self.cuda_graphs.read(passes)
         outputs = []
         for number, (ids, mask) in enumerate(passes):
             # Outside autocast, because the check may run another prediction in its own precision.
             if number and check is not None:
                 check()
-            replayed = None if graphs is None else graphs.read(self.model, ids, mask, half)
+            replayed = None if replay is None else replay(self.model, ids, mask, bf16)
             if replayed is not None:
                 outputs.append(replayed)
                 continue
-            with _autocast(ids.device, half):
+            with _autocast(ids.device, bf16):
                 outputs.append(self._read(ids, mask))
         return outputs
 
@@ -140,8 +151,8 @@ def reuse_casts(device: torch.device) -> Iterator[None]:
 
 
 @contextmanager
-def _autocast(device: torch.device, half: bool) -> Iterator[None]:
-    if not half:
+def _autocast(device: torch.device, bf16: bool) -> Iterator[None]:
+    if not bf16:
         yield
     elif torch.is_inference_mode_enabled() and torch.is_autocast_cache_enabled():
         # Autocast does not keep what it casts in inference mode.

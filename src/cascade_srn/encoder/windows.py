@@ -114,19 +114,3 @@ class FullPasses:
             passes.append((n_windows, width))
             begin += n_windows
         return passes
-
-
-def equal_passes(n_windows: int, width: int, max_pieces: int | None) -> list[Pass]:
-    """Divide windows of one width into passes of at most ``max_pieces`` pieces, but at least one window each.
-
-    Long texts have hundreds of windows. Reading them in one pass would take gigabytes of memory.
-    """
-    per_pass = n_windows if max_pieces is None else max(1, max_pieces // max(width, 1))
-    firsts = range(0, n_windows, max(per_pass, 1))
-    return [(min(per_pass, n_windows - first), width) for first in firsts] or [(0, width)]
-
-
-def window_begins(passes: Sequence[Pass]) -> Integers:
-    """Return the offset of each window in the flattened pieces of all passes. Shape: (n_windows,)."""
-    widths = np.repeat([width for _, width in passes], [n for n, _ in passes]).astype(np.int64)
-    return np.cumsum(widths) - widths

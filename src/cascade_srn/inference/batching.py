@@ -1,7 +1,6 @@
 """Batches of sentences of similar length, and the memory of predictions."""
 
 import ctypes
-import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -46,22 +45,6 @@ def _c_function(name: str) -> Callable[..., int] | None:
     except (AttributeError, OSError, TypeError):  # Not glibc. On Windows, CDLL(None) raises TypeError.
         return None
     return found
-
-
-@contextmanager
-def without_garbage_collection() -> Iterator[None]:
-    """Do not look for garbage in this block. Objects that are no longer used are still freed, unless they form cycles.
-
-    Predictions make many objects and no cycles. Python would look through all objects of the process for cycles again
-    and again, and with torch there are many.
-    """
-    is_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if is_enabled:
-            gc.enable()
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -1,29 +1,131 @@
-"""Search of the cascade: run the three turns over a batch of sentences and decode entities and triples."""
+"""Search of the cascade: run the three turns over a batch of sentences and decode entities and triples.
+
+The turns take and return NumPy arrays, so that the search does not depend on what computes a network. Features and tags
+stay where the network computes them.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from heapq import nlargest
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from cascade_srn.encoder.pieces import Row, RowArrays
-from cascade_srn.encoder.windows import Integers
-from cascade_srn.inference.annotations import (
+from cascade_srn.config import SearchLimits, Temperatures
+from cascade_srn.encoder.pieces import PIECES_PER_WORD, Row, RowArrays
+from cascade_srn.encoder.windows import Division, Integers
+from cascade_srn.inference.batching import group_by_words
+from cascade_srn.inference.decode import (
+    Floats,
     ScoredTriple,
     SearchResult,
+    find_candidates,
+    find_entity,
     limit_entities,
+    list_spans,
+    pair_with_spans,
     relation_score,
     scale_relation,
+    select_best,
 )
-from cascade_srn.inference.batching import group_by_words
-from cascade_srn.inference.decode import Floats, find_candidates, find_entity, list_spans, pair_with_spans, select_best
-from cascade_srn.inference.predictor import SearchSettings
-from cascade_srn.inference.turns import Turns
-from cascade_srn.network.examples import Example
-from cascade_srn.network.rows import RowCollator
+from cascade_srn.network.examples import Example, RowCollator
 from cascade_srn.types import Span, Triple
+
+EntityScores = Callable[[Integers, Integers, Integers, Integers], Floats]
+"""Returns match probabilities from row, first word, last word and label of spans. Shapes: (n_spans,) each."""
+ObjectScores = Callable[[Integers, Integers], Callable[[], Floats]]
+"""Starts the computation of scores from positions of queries and of spans, (n_pairs,) each.
+
+Returns a function that waits for the scores and returns them, (n_pairs, n_labels).
+"""
+
+
+class SearchSettings(NamedTuple):
+    """Settings of the search in one batch.
+
+    Attributes:
+        entity: Threshold of each entity type. Shape: (n_entity_types,)
+        subject: Threshold of subjects.
+        object: Threshold of objects by relation type. Shape: (n_relation_types,)
+        temperatures: Divisors of the logits, by turn.
+        entity_offset: Added to the logits of each entity type after the division. Shape: (n_entity_types,)
+        batch_words: Maximum number of words that are encoded at once, padding included.
+        limits: Bounds on the work per sentence.
+        check: Called at short intervals. It may raise to stop the work.
+        bf16: Whether the pretrained encoder computes in bfloat16. Everything after it computes in float32.
+        device: Device of a PyTorch network, else None.
+        cuda_graphs: Whether a GPU replays batches as CUDA graphs.
+    """
+
+    entity: Floats
+    subject: float
+    object: Floats
+    temperatures: Temperatures
+    entity_offset: Floats
+    batch_words: int
+    limits: SearchLimits
+    check: Callable[[], None]
+    bf16: bool
+    device: Any
+    cuda_graphs: bool = False
+
+    @property
+    def pass_pieces(self) -> int:
+        """Maximum number of pieces per encoder pass, padding included."""
+        return PIECES_PER_WORD * self.batch_words
+
+
+class Search(Protocol):
+    """Finds entities and triples in one batch. Each model family implements it."""
+
+    def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[SearchResult]:
+        """Find entities and triples. At least one of the sentences has words. The rows are without markers.
+
+        With ``given_entities``, keep the entities of the sentences, and find triples only.
+        """
+
+
+class Turns(Protocol):
+    """Computes probabilities of the three turns, with temperatures and offsets applied.
+
+    A span passes if its start, end and match probabilities all pass, so its score is the smallest of them.
+    """
+
+    @property
+    def has_relations(self) -> bool:
+        """Whether the model has turns 2 and 3."""
+
+    @property
+    def pairs_at_once(self) -> int:
+        """Number of pairs of a subject and an entity that turn 3 scores at a time, which bounds its memory."""
+
+    @property
+    def division(self) -> Division | None:
+        """Divides the windows of a batch into encoder passes. None: equal passes."""
+
+    def features(self, rows: RowArrays, *, entities: bool = False) -> Any:
+        """Encode rows and return the features of their words. ``entities``: they are for :meth:`entities`."""
+
+    def entities(self, features: Any) -> tuple[Floats, Floats, EntityScores]:
+        """Compute turn 1: start and end probabilities, (n_rows, n_words, n_labels) each, and a function for matches."""
+
+    def tags(self, entities: Integers, shape: tuple[int, int]) -> Any:
+        """Return the entity tags of all words, or None.
+
+        Shapes: entities (n_entities, 4): row, first word, last word and label; ``shape`` is (n_rows, n_words)
+        """
+
+    def subjects(self, features: Any, tags: Any, spans: Integers) -> Floats:
+        """Compute turn 2 for spans. Shapes: spans (n_spans, 3): row, first and last word; returns (n_spans,)."""
+
+    def objects(self, features: Any, tags: Any, subjects: Integers, spans: Integers) -> ObjectScores:
+        """Return a function that computes turn 3 for chosen pairs of a subject and a span.
+
+        Features are those of the rows, or one row for each subject if markers show it.
+
+        Shapes: subjects (n_subjects, 3), spans (n_spans, 3): row, first word and last word
+        """
 
 
 @dataclass(frozen=True)
@@ -69,7 +171,7 @@ class CascadeSearch:
             entities = [list(sentence.entities) for sentence in sentences]
             columns = self.collator.entity_columns(entities)
         else:
-            entities, columns = self._find_entities(features, [len(s) for s in sentences], limited)
+            entities, columns = self._find_entities(features, [len(s.words) for s in sentences], limited)
         triples: list[list[ScoredTriple]] = [[] for _ in sentences]
         if self.turns.has_relations and len(columns):
             candidates, crowded = limit_entities(entities, sentences, self.settings.limits)

@@ -1,11 +1,14 @@
-"""Prediction with any model family: batching, thresholds, memory, and the protocols that a family implements."""
+"""Prediction with any model: batches, thresholds, memory, the interface of models, and checks of what callers pass."""
 
 from __future__ import annotations
 
+import gc
+import os
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,28 +16,24 @@ from cascade_srn.config import (
     CONSTRAINTS,
     OVERLAPS,
     PRECISIONS,
+    ModelSettings,
     SearchLimits,
     Temperatures,
     Thresholds,
     require_choice,
     require_range,
 )
-from cascade_srn.encoder.pieces import PIECES_PER_WORD, Row, WordPieces
-from cascade_srn.errors import ConfigError, did_you_mean
-from cascade_srn.inference.annotations import SearchResult, Selection
+from cascade_srn.encoder.pieces import Row, WordPieces
+from cascade_srn.errors import CascadeError, ConfigError, did_you_mean
 from cascade_srn.inference.batching import (
     halve_on_out_of_memory,
     unless_out_of_memory,
-    without_garbage_collection,
 )
-from cascade_srn.inference.decode import Floats
+from cascade_srn.inference.cascade_search import Search, SearchSettings
+from cascade_srn.inference.decode import Floats, Postprocessor, SearchResult
 from cascade_srn.network.examples import Example
 from cascade_srn.schema import Schema
-from cascade_srn.types import Sentence
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor, nn
+from cascade_srn.types import Document, Sentence
 
 # Sentences that are sorted by length and batched together. More sentences take more memory for little less padding.
 _PREPARED_AT_ONCE = 1 << 14
@@ -46,92 +45,8 @@ _SORTED_AT_ONCE = 1 << 9
 _MIN_OVERLAPPED = 1024
 
 
-class SearchSettings(NamedTuple):
-    """Settings of the search in one batch.
-
-    Attributes:
-        entity: Threshold of each entity type. Shape: (n_entity_types,)
-        subject: Threshold of subjects.
-        object: Threshold of objects by relation type. Shape: (n_relation_types,)
-        temperatures: Divisors of the logits, by turn.
-        entity_offset: Added to the logits of each entity type after the division. Shape: (n_entity_types,)
-        batch_words: Maximum number of words that are encoded at once, padding included.
-        limits: Bounds on the work per sentence.
-        check: Called at short intervals. It may raise to stop the work.
-        half: Whether the pretrained encoder computes in bfloat16. Everything after it computes in float32.
-        device: Device of the network: that of torch, or None without torch.
-        cuda_graphs: Whether a GPU replays batches as CUDA graphs.
-    """
-
-    entity: Floats
-    subject: float
-    object: Floats
-    temperatures: Temperatures
-    entity_offset: Floats
-    batch_words: int
-    limits: SearchLimits
-    check: Callable[[], None]
-    half: bool
-    device: Any
-    cuda_graphs: bool = False
-
-    @property
-    def pass_pieces(self) -> int:
-        """Maximum number of pieces per encoder pass, padding included."""
-        return PIECES_PER_WORD * self.batch_words
-
-    def tensor(self, values: np.ndarray[Any, Any]) -> Tensor:
-        """Return an array as a tensor on the device."""
-        from cascade_srn.inference.transfer import send
-
-        return send(values, self.device)
-
-
 def never_stop() -> None:
     """Do nothing. The default ``check``."""
-
-
-class Search(Protocol):
-    """Finds entities and triples in one batch. Each model family implements it."""
-
-    def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[SearchResult]:
-        """Find entities and triples. At least one of the sentences has words. The rows are without markers.
-
-        With ``given_entities``, keep the entities of the sentences, and find triples only.
-        """
-
-
-class TorchModule(Protocol):
-    """The part of ``torch.nn.Module`` that the package uses on a network.
-
-    A protocol cannot inherit from ``torch.nn.Module``, and the protocols of networks build on this one.
-    """
-
-    training: bool
-
-    def eval(self) -> Self:
-        """Switch to evaluation mode."""
-
-    def train(self, mode: bool = True) -> Self:
-        """Switch to training mode."""
-
-    def to(self, device: torch.device | str) -> Self:
-        """Move the weights to a device, in place."""
-
-    def modules(self) -> Iterator[nn.Module]:
-        """Iterate over all modules, this one included."""
-
-    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
-        """Iterate over the parameters."""
-
-    def named_parameters(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, nn.Parameter]]:
-        """Iterate over the parameters with their names."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the weights by name."""
-
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Any:
-        """Copy weights by name."""
 
 
 class RowMaker(Protocol):
@@ -143,28 +58,6 @@ class RowMaker(Protocol):
 
     def plain(self, example: Example) -> Row:
         """Return the row of a sentence without markers."""
-
-
-class PredictingModel(Protocol):
-    """The part of a model that prediction uses."""
-
-    @property
-    def schema(self) -> Schema:
-        """The labels of the model."""
-
-    @property
-    def collator(self) -> RowMaker:
-        """Makes rows from sentences, and says what each row costs."""
-
-    @property
-    def device(self) -> Any:
-        """Device of the network: that of torch, or None without torch."""
-
-    def search(self, settings: SearchSettings) -> Search:
-        """Make the search of the model family. It is called for every batch."""
-
-    def inference(self) -> AbstractContextManager[Any]:
-        """Return a context in which the network only predicts. Refuse a network in training mode."""
 
 
 class Predictor:
@@ -186,7 +79,7 @@ class Predictor:
 
     def __init__(
         self,
-        model: PredictingModel,
+        model: BaseModel,
         *,
         thresholds: Thresholds,
         temperatures: Temperatures | None = None,
@@ -219,12 +112,12 @@ class Predictor:
         self.batch_words = batch_words
         self.constraints = constraints
         self.cuda_graphs = cuda_graphs
-        self.half = precision == "bf16" or (precision == "auto" and getattr(self.device, "type", None) == "cuda")
+        self.bf16 = precision == "bf16" or (precision == "auto" and getattr(self.device, "type", None) == "cuda")
         self._warned = False
 
     @property
     def device(self) -> Any:
-        """Device of the network. See :class:`PredictingModel`."""
+        """Device of the network. See :class:`BaseModel`."""
         return self.model.device
 
     def predict(self, examples: Sequence[Example], *, given_entities: bool = False) -> list[Sentence]:
@@ -251,11 +144,11 @@ class Predictor:
 
     def _scored(self, examples: Sequence[Example], given_entities: bool) -> list[SearchResult]:
         results = [SearchResult(example.sentence) for example in examples]
-        selection = Selection(self.schema, self.thresholds, self.temperatures, self.overlaps, self.constraints)
+        postprocessor = Postprocessor(self.schema, self.thresholds, self.temperatures, self.overlaps, self.constraints)
         for group, searched in self._searched(examples, given_entities):
             for i, found in zip(group, searched, strict=True):
                 self.n_limited += found.limited
-                results[i] = selection.select(found, given_entities=given_entities)
+                results[i] = postprocessor.apply(found, given_entities=given_entities)
         return results
 
     def _searched(
@@ -279,7 +172,7 @@ class Predictor:
         self, examples: Sequence[Example], rows: Sequence[Row], given_entities: bool
     ) -> Callable[[], list[SearchResult]] | None:
         """Let the GPU begin with a batch, and return a function for the rest of the search, or None."""
-        if getattr(self.device, "type", None) != "cuda" or sum(map(len, rows)) < _MIN_OVERLAPPED:
+        if sum(len(row.sizes) for row in rows) < _MIN_OVERLAPPED or getattr(self.device, "type", None) != "cuda":
             return None
         begin = getattr(self.search(self._search_settings()), "begin", None)
         if begin is None:
@@ -304,7 +197,7 @@ class Predictor:
         group: list[int] = []
         rows: list[Row] = []
         longest = 0
-        order = sorted(range(len(examples)), key=lambda i: -len(examples[i].sentence))
+        order = sorted(range(len(examples)), key=lambda i: -len(examples[i].sentence.words))
         for begin in range(0, len(order), _SORTED_AT_ONCE):
             members = order[begin : begin + _SORTED_AT_ONCE]
             made = self._plain_rows([examples[i] for i in members])
@@ -340,7 +233,7 @@ class Predictor:
             batch_words=self.batch_words,
             limits=self.limits,
             check=self.check,
-            half=self.half,
+            bf16=self.bf16,
             device=self.device,
             cuda_graphs=self.cuda_graphs,
         )
@@ -352,7 +245,7 @@ class Predictor:
         sentences = [example.sentence for example in examples]
 
         def find(numbers: Sequence[int]) -> list[SearchResult]:
-            if not any(len(sentences[i]) for i in numbers):
+            if not any(sentences[i].words for i in numbers):
                 return [SearchResult(sentences[i].annotated((), ())) for i in numbers]
             members = [examples[i] for i in numbers], [rows[i] for i in numbers]
             return self.search(self._search_settings()).find(*members, given_entities=given_entities)
@@ -375,6 +268,110 @@ class Predictor:
         return halve_on_out_of_memory(find, range(len(examples)), shrink)
 
 
+class BaseModel(ABC):
+    """A model that an :class:`.Extractor` can use. See :class:`.Model` for the attributes."""
+
+    settings: ModelSettings
+    schema: Schema
+
+    @property
+    @abstractmethod
+    def collator(self) -> RowMaker:
+        """Makes rows for the encoder."""
+
+    @property
+    @abstractmethod
+    def device(self) -> Any:
+        """Device of a PyTorch network, else None."""
+
+    @property
+    @abstractmethod
+    def survives_fork(self) -> bool:
+        """Whether a process that is forked after the model was used can use it. Threads do not survive a fork."""
+
+    @abstractmethod
+    def to(self, device: Any) -> None:
+        """Move the network to a device, in place. Raises a ConfigError if the device is not available."""
+
+    @abstractmethod
+    def eval(self) -> None:
+        """Switch to evaluation mode."""
+
+    @abstractmethod
+    def search(self, settings: SearchSettings) -> Search:
+        """Make the search of the model family. It is called for every batch."""
+
+    @abstractmethod
+    def inference(self) -> AbstractContextManager[Any]:
+        """Return a context in which the network only predicts. Refuse a network in training mode."""
+
+    def check_precision(self, precision: str) -> None:  # noqa: B027 (most models have all precisions)
+        """Raise a ConfigError if the model cannot compute in a precision."""
+
+    def capture_cuda_graphs(self, bf16: bool) -> None:  # noqa: B027 (most models have none)
+        """Capture the CUDA graphs of single sentences now, if the model has some. ``bf16``: for bfloat16."""
+
+    def cost(self, example: Example) -> int:
+        """Return the cost of a sentence in ordinary words. See ``WordPieces.cost``."""
+        return self.collator.pieces.cost(self.collator.plain(example))
+
+    @property
+    def overlaps(self) -> str:
+        """What to do with entities that share words: the choice stored with the model, else "flat"."""
+        return self.settings.overlaps or OVERLAPS[0]
+
+    def predictor(
+        self,
+        *,
+        thresholds: Thresholds | None = None,
+        overlaps: str | None = None,
+        batch_words: int = 4096,
+        precision: str = "auto",
+        check: Callable[[], None] = never_stop,
+        constraints: str | None = None,
+        cuda_graphs: bool = False,
+    ) -> Predictor:
+        """Make a predictor. See :class:`.Predictor`.
+
+        Args:
+            thresholds: Minimum scores. None: those of the model.
+            overlaps: What to do with entities that share words. None: :attr:`overlaps`.
+            batch_words: Maximum number of words per batch, padding included.
+            precision: Precision of the pretrained encoder.
+            check: Called at short intervals. It may raise to stop the work.
+            constraints: "on" or "off". None: the choice of the model.
+            cuda_graphs: Whether a GPU replays batches as CUDA graphs.
+        """
+        return Predictor(
+            self,
+            thresholds=self.settings.thresholds if thresholds is None else thresholds,
+            temperatures=self.settings.temperatures,
+            limits=self.settings.limits,
+            overlaps=self.overlaps if overlaps is None else overlaps,
+            check=check,
+            batch_words=batch_words,
+            precision=precision,
+            constraints=self.settings.constraints if constraints is None else constraints,
+            cuda_graphs=cuda_graphs,
+        )
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Do not look for garbage in this block. Objects that are no longer used are still freed, unless they form cycles.
+
+    Predictions make many objects and no cycles. Python would look through all objects of the process for cycles again
+    and again, and with torch there are many.
+    """
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
+
+
 def _by_label(labels: Sequence[str], own: Mapping[str, float], otherwise: float) -> Floats:
     """Return the value of each label. Shape: (n_labels,)."""
     return np.array([own.get(label, otherwise) for label in labels], dtype=np.float32)
@@ -392,3 +389,46 @@ def _check_labels(what: str, schema: Schema, entities: Iterable[str], relations:
                     f"{what} is set for {label!r}, which is not one of the {kind} of the model",
                     did_you_mean(label, known),
                 )
+
+
+# The process in which a model first ran. A forked process inherits it.
+_first_used_in: int | None = None
+
+
+def refuse_forked(*, survives: bool) -> None:
+    """Raise an error in a process that was forked after a model ran, unless the model survives that."""
+    global _first_used_in
+    _first_used_in = os.getpid() if _first_used_in is None else _first_used_in
+    if _first_used_in != os.getpid() and not survives:
+        raise CascadeError(
+            "this process was forked after a model was used, and the threads of the model do not survive a fork",
+            "Start processes with 'spawn', or call torch.set_num_threads(1) in them first",
+        )
+
+
+def list_documents(documents: Iterable[Document]) -> list[Document]:
+    """Return documents as a list, or raise an error if they are something else."""
+    if isinstance(documents, str | Document):
+        raise CascadeError(
+            f"documents is a {type(documents).__name__}, not a list of Documents",
+            "Pass [document], or use extract for a single text",
+        )
+    listed = list(documents)
+    for number, document in enumerate(listed):
+        if not isinstance(document, Document):
+            raise CascadeError(
+                f"item {number} is a {type(document).__name__}, not a Document",
+                "Make one with Document.from_text, or use extract or stream for texts",
+            )
+    return listed
+
+
+def check_characters(text: str) -> None:
+    """Refuse unpaired surrogates, which no tokenizer accepts and no UTF-8 file can contain."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise CascadeError(
+            f"the text contains an unpaired surrogate, {text[error.start]!r}, at character {error.start}",
+            "Remove it, or replace it with text.encode('utf-8', 'replace').decode()",
+        ) from None

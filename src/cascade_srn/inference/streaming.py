@@ -33,14 +33,14 @@ Context = TypeVar("Context")
 Result = TypeVar("Result")
 Outcome = Document | BadText
 OnError = str | Callable[[BadText], Document | None]
-Labels = str | Collection[str]
+LabelChoice = str | Collection[str]
 
 
 class StreamOptions(TypedDict, total=False):
     """Options of :meth:`.Extractor.stream`."""
 
     batch_words: int
-    labels: Labels | None
+    labels: LabelChoice | None
     thresholds: ThresholdsLike | None
     overlaps: str | None
     on_error: OnError
@@ -148,7 +148,9 @@ def split_pairs(pairs: Iterable[Any], contexts: deque[Any]) -> Iterator[Any]:
         yield text
 
 
-def finish(results: Iterable[Document | None], contexts: deque[Any] | None, labels: Labels | None) -> Iterator[Any]:
+def finish(
+    results: Iterable[Document | None], contexts: deque[Any] | None, labels: LabelChoice | None
+) -> Iterator[Any]:
     """Drop the texts that were skipped, choose the labels, and add the contexts if there are any."""
     for document in results:
         context = None if contexts is None else contexts.popleft()

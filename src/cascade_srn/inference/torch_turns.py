@@ -1,28 +1,59 @@
-"""The three turns of a cascade of torch, for the search."""
+"""The three turns of a PyTorch cascade, for the search, with copies that do not wait for the work that a GPU has."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from cascade_srn.encoder.cuda_graphs.passes import PassGraphs
 from cascade_srn.encoder.pieces import RowArrays, RowBatch
+from cascade_srn.encoder.pretrained import ReplayPass
 from cascade_srn.encoder.windows import FullPasses, Integers
+from cascade_srn.inference.cascade_search import CascadeSearch, EntityScores, ObjectScores, SearchSettings
 from cascade_srn.inference.decode import Floats
-from cascade_srn.inference.predictor import SearchSettings
-from cascade_srn.inference.transfer import HostCopy, send
-from cascade_srn.inference.turns import EntityScores, ObjectScores
 from cascade_srn.network.cascade import Cascade
+from cascade_srn.network.examples import RowCollator
 from cascade_srn.network.fusion import Queries
 from cascade_srn.network.loss import SpanLabels
 from cascade_srn.network.span_extraction import Pairs
 
-# Number of pieces of an encoder pass that is captured as a CUDA graph.
+
+def send(values: np.ndarray[Any, Any], device: torch.device) -> Tensor:
+    """Copy values to a device. Without pinned memory, the copy would wait for the GPU."""
+    tensor = torch.from_numpy(values)
+    if device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
+class HostCopy:
+    """A copy of a tensor on the host, which starts at once and is waited for when it is read."""
+
+    def __init__(self, values: Tensor, into: Tensor | None = None) -> None:
+        """Start the copy, if given into a pinned tensor of the same size."""
+        self._event: torch.cuda.Event | None = None
+        if not values.is_cuda:
+            self._values = values
+            return
+        with torch.cuda.device(values.device):
+            self._values = torch.empty(values.shape, dtype=values.dtype, pin_memory=True) if into is None else into
+            self._values.copy_(values, non_blocking=True)
+            self._event = torch.cuda.Event()
+            self._event.record()
+
+    def read(self) -> np.ndarray[Any, Any]:
+        """Wait for the copy and return it."""
+        if self._event is not None:
+            self._event.synchronize()
+        found: np.ndarray[Any, Any] = self._values.numpy()
+        return found
+
+
+# Number of pieces of an encoder pass that is replayed.
 _PASS_PIECES = 8192
 _PAIRS_AT_ONCE, _PAIRS_AT_ONCE_ON_CPU = 1 << 13, 1 << 9
 
@@ -37,33 +68,28 @@ class Words:
 
 
 class TorchTurns:
-    """The turns of a cascade of torch. See :class:`.Turns`.
+    """The turns of a PyTorch cascade. See :class:`.Turns`.
 
-    ``graphs`` replay encoder passes.
+    ``replay`` runs encoder passes of few shapes.
     """
 
-    def __init__(self, cascade: Cascade, settings: SearchSettings, graphs: PassGraphs | None = None) -> None:
+    def __init__(self, cascade: Cascade, settings: SearchSettings, replay: ReplayPass | None = None) -> None:
         self.cascade = cascade
-        self.graphs = graphs
-        self.division = None if graphs is None else FullPasses(min(_PASS_PIECES, settings.pass_pieces))
+        self.replay = replay
+        self.division = None if replay is None else FullPasses(min(_PASS_PIECES, settings.pass_pieces))
         self.settings = settings
         self.has_relations = cascade.relations is not None
         # A CPU is faster with few pairs, because they stay in its cache.
         self.pairs_at_once = _PAIRS_AT_ONCE_ON_CPU if settings.device.type == "cpu" else _PAIRS_AT_ONCE
-        self._entity_offset = settings.tensor(settings.entity_offset)
+        self._entity_offset = self._send(settings.entity_offset)
+
+    def _send(self, values: np.ndarray[Any, Any]) -> Tensor:
+        return send(values, self.settings.device)
 
     def features(self, rows: RowArrays, *, entities: bool = False) -> Words:
         """See :class:`.Turns`. A GPU computes the boundaries of turn 1 and copies them without waiting."""
-        batch = RowBatch.from_arrays(rows)
-        sent: dict[str, Any] = {
-            field.name: send(value, self.settings.device)
-            for field in fields(batch)
-            if isinstance(value := getattr(batch, field.name), Tensor)
-        }
-        settings = self.settings
-        features = self.cascade.features(
-            replace(batch, **sent), half=settings.half, check=settings.check, graphs=self.graphs
-        )
+        batch, settings = RowBatch.from_arrays(rows, self._send), self.settings
+        features = self.cascade.features(batch, bf16=settings.bf16, check=settings.check, replay=self.replay)
         if not entities:
             return Words(features)
         start, end, match_logits = self.cascade.entity_boundaries(features)
@@ -80,7 +106,7 @@ class TorchTurns:
         both = words.boundaries.read()
 
         def match(row: Integers, first: Integers, last: Integers, label: Integers) -> Floats:
-            columns = self.settings.tensor(np.stack((row, first, last, label))).unbind(0)
+            columns = self._send(np.stack((row, first, last, label))).unbind(0)
             logits = match_logits(Pairs(*columns[:3])).gather(1, columns[3][:, None])[:, 0]
             return _to_host((logits / temperature + offset[columns[3]]).sigmoid())
 
@@ -88,20 +114,20 @@ class TorchTurns:
 
     def tags(self, entities: Integers, shape: tuple[int, int]) -> Tensor | None:
         """See :class:`.Turns`."""
-        return self.cascade.tags(SpanLabels(*self.settings.tensor(entities).unbind(1)), shape)
+        return self.cascade.tags(SpanLabels(*self._send(entities).unbind(1)), shape)
 
     def subjects(self, words: Words, tags: Tensor | None, spans: Integers) -> Floats:
         """See :class:`.Turns`."""
-        logits = self.cascade.subject_span_logits(words.features, tags, self.settings.tensor(spans))
+        logits = self.cascade.subject_span_logits(words.features, tags, self._send(spans))
         return _to_host(_min_score(logits, self.settings.temperatures.subject)[:, 0])
 
     def objects(self, words: Words, tags: Tensor | None, subjects: Integers, spans: Integers) -> ObjectScores:
         """See :class:`.Turns`."""
-        queries = Queries(*self.settings.tensor(subjects).unbind(1))
-        logits = self.cascade.object_span_logits(words.features, tags, queries, self.settings.tensor(spans))
+        queries = Queries(*self._send(subjects).unbind(1))
+        logits = self.cascade.object_span_logits(words.features, tags, queries, self._send(spans))
 
         def score(query: Integers, span: Integers) -> Callable[[], Floats]:
-            chosen = self.settings.tensor(np.stack((query, span))).unbind(0)
+            chosen = self._send(np.stack((query, span))).unbind(0)
             return HostCopy(_min_score(logits(*chosen), self.settings.temperatures.object)).read
 
         return score
@@ -118,3 +144,8 @@ def _min_score(logits: tuple[Tensor, ...], temperature: float) -> Tensor:
 def _to_host(values: Tensor) -> Floats:
     found: Floats = HostCopy(values).read()
     return found
+
+
+def search_cascade(cascade: Cascade, collator: RowCollator, settings: SearchSettings) -> CascadeSearch:
+    """Make the search of a cascade, without what a GPU needs to be fast."""
+    return CascadeSearch(TorchTurns(cascade, settings), collator, settings)

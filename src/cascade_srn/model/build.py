@@ -1,25 +1,184 @@
-"""Build the parts of a model from its settings."""
+"""Model families, and the parts of a cascade from its settings.
 
-from collections.abc import Iterator
+The cascade is one family, and each baseline is another. A family has a network with its loss, a collator and a search.
+Families share everything else: data, encoders, the training loop, the predictor, scoring and model folders.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple, Protocol, Self
 
-from cascade_srn.config import ModelSettings
+import torch
+from torch import nn
+
+from cascade_srn.config import ModelSettings, TurnWeights
 from cascade_srn.encoder.pieces import WordPieces
 from cascade_srn.encoder.pretrained import PretrainedEncoder
-from cascade_srn.inference.predictor import SearchSettings
-from cascade_srn.inference.torch_search import TorchSearch
-from cascade_srn.model.family import ENTITY_ROWS, RELATION_ROWS, LabelRows, ModelFamily
-from cascade_srn.model.unreachable import Unreachable, unreachable_by_key
-from cascade_srn.network.cascade import N_TASKS, Cascade, RelationTurns
-from cascade_srn.network.collate import Collator
+from cascade_srn.inference.cascade_search import Search, SearchSettings
+from cascade_srn.inference.predictor import RowMaker
+from cascade_srn.inference.torch_turns import search_cascade
+from cascade_srn.network.batch import DEFAULT_BATCH_SETTINGS, BatchSettings, Collator
+from cascade_srn.network.cascade import N_TASKS, Cascade, CascadeLoss, RelationTurns
+from cascade_srn.network.examples import Example
 from cascade_srn.network.fusion import EntityTags, SubjectSpan, SubjectTag
 from cascade_srn.network.markers import Markers, marker_names
 from cascade_srn.network.sequence import BiLSTM, SequenceEncoder
 from cascade_srn.network.span_extraction import LinearMatcher, MlpMatcher, SpanExtractor
 from cascade_srn.network.srn import SelectionRecurrentNetwork
 from cascade_srn.schema import Schema
-from cascade_srn.types import Sentence
+from cascade_srn.types import Sentence, Span, Triple
+
+# Identifies the argument of a relation: all words of an entity, or its first word.
+WordKey = tuple[int, ...]
+
+
+class Unreachable(NamedTuple):
+    """An annotation that a model family cannot predict, and why."""
+
+    problem: str
+    annotation: Span | Triple
+
+
+def unreachable_by_key(problem: str, key: Callable[[Span], WordKey], sentence: Sentence) -> Iterator[Unreachable]:
+    """Yield the relations of entities that share their key with another entity and are not chosen for it.
+
+    A key is decoded as the entity with the highest score. Only as the object of that entity, it is decoded as the one
+    with the next score. The scores are unknown here: the choice that keeps most relations is assumed.
+    """
+    triples = sorted(set(sentence.triples))
+    within = [triple for triple in triples if key(triple.head) == key(triple.tail)]
+    between = [triple for triple in triples if key(triple.head) != key(triple.tail)]
+    arguments = [*(argument for t in between for argument in (t.head, t.tail)), *(t.head for t in within)]
+    first = _most_frequent(arguments, key)
+    second = _most_frequent((t.tail for t in within if t.head == first[key(t.head)] != t.tail), key)
+    shared = {words for words, number in Counter(map(key, set(sentence.entities))).items() if number > 1}
+    for triple in triples:
+        head, tail = key(triple.head), key(triple.tail)
+        objects = second if head == tail and head in shared else first
+        if triple.head != first[head] or triple.tail != objects.get(tail):
+            yield Unreachable(problem, triple)
+
+
+def _most_frequent(entities: Iterable[Span], key: Callable[[Span], WordKey]) -> dict[WordKey, Span]:
+    """Return the most frequent entity of each key, the first of equals."""
+    chosen: dict[WordKey, Span] = {}
+    for entity, _ in sorted(Counter(entities).items(), key=lambda item: (-item[1], item[0])):
+        chosen.setdefault(key(entity), entity)
+    return chosen
+
+
+class Batch(Protocol):
+    """A training batch: the input of the loss."""
+
+    def to(self, device: torch.device | str) -> Self:
+        """Return the same batch on a device."""
+
+
+class TorchModule(Protocol):
+    """The part of ``torch.nn.Module`` that the package uses on a network.
+
+    A protocol cannot inherit from ``torch.nn.Module``, and the protocols of networks build on this one.
+    """
+
+    training: bool
+
+    def eval(self) -> Self:
+        """Switch to evaluation mode."""
+
+    def train(self, mode: bool = True) -> Self:
+        """Switch to training mode."""
+
+    def to(self, device: torch.device | str) -> Self:
+        """Move the weights to a device, in place."""
+
+    def modules(self) -> Iterator[nn.Module]:
+        """Iterate over all modules, this one included."""
+
+    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
+        """Iterate over the parameters."""
+
+    def named_parameters(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, nn.Parameter]]:
+        """Iterate over the parameters with their names."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the weights by name."""
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Any:
+        """Copy weights by name."""
+
+
+class Network(TorchModule, Protocol):
+    """A ``torch.nn.Module`` that computes the loss of a batch.
+
+    ``encoder`` has all pretrained weights, which have their own learning rate. Its ``config`` is the configuration of
+    transformers, and its ``model`` has the parameters by layer.
+    """
+
+    @property
+    def encoder(self) -> Any:
+        """The pretrained part of the network."""
+
+    @property
+    def relations(self) -> nn.Module | None:
+        """The part that finds relations. None for a model that finds entities only."""
+
+    def forward(self, batch: Any, weights: TurnWeights) -> CascadeLoss:
+        """Return the loss of a batch, averaged over the sentences."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call :meth:`forward` through the hooks of torch."""
+
+
+class BatchMaker(RowMaker, Protocol):
+    """A collator: makes encoder rows and training batches for one model."""
+
+    @property
+    def schema(self) -> Schema:
+        """The labels of the model."""
+
+    def training_batch(
+        self,
+        examples: Sequence[Example],
+        settings: BatchSettings = DEFAULT_BATCH_SETTINGS,
+        rng: random.Random | None = None,
+    ) -> Batch:
+        """Make a training batch of gold sentences. A family refuses settings that do not apply to it."""
+
+
+ENTITY_ROWS, RELATION_ROWS = "entity", "relation"
+
+
+@dataclass(frozen=True)
+class LabelRows:
+    """Rows of a weight that belong to labels, in the order of the schema.
+
+    ``kind`` is whether the labels are entity types or relation types. ``before`` is the number of rows before them.
+    """
+
+    kind: str
+    before: int = 0
+
+
+@dataclass(frozen=True)
+class ModelFamily:
+    """A model family, as the functions that make its parts."""
+
+    # Returns the special tokens that the family inserts into text, each with a description in words.
+    markers: Callable[[ModelSettings, Schema], dict[str, str]]
+    # Makes a network from settings, schema and an encoder whose vocabulary contains the markers.
+    network: Callable[[ModelSettings, Schema, PretrainedEncoder], Network]
+    # Makes a collator from settings, schema, pieces and tokenizer.
+    collator: Callable[[ModelSettings, Schema, WordPieces, Any], BatchMaker]
+    # Makes a search from a network, a collator and the search settings of a batch.
+    search: Callable[[Any, Any, SearchSettings], Search]
+    # Yields the annotations of a sentence that no model of these settings can predict.
+    unreachable: Callable[[ModelSettings, Schema, Sentence], Iterator[Unreachable]]
+    # Returns the weights with a row for each label, by the start of their names.
+    label_rows: Callable[[ModelSettings], Mapping[str, LabelRows]]
+
 
 # The module with the baselines, which is above this one and therefore imported by name, on first use.
 BASELINES_MODULE = "cascade_srn.lab.baselines.build"
@@ -96,10 +255,6 @@ def _collator(settings: ModelSettings, schema: Schema, pieces: WordPieces, token
     return Collator(pieces, markers, schema, settings.fusion)
 
 
-def _search(cascade: Cascade, collator: Collator, settings: SearchSettings) -> TorchSearch:
-    return TorchSearch(cascade, collator, settings)
-
-
 def _unreachable(settings: ModelSettings, schema: Schema, sentence: Sentence) -> Iterator[Unreachable]:
     """Yield relations of entities on the same words. All entities are reachable, nested ones included."""
     problem = "relation of a second entity on the same words"
@@ -119,7 +274,7 @@ CASCADE = ModelFamily(
     markers=lambda settings, schema: marker_names(settings.fusion, schema.entity_types),
     network=build_cascade,
     collator=_collator,
-    search=_search,
+    search=search_cascade,
     unreachable=_unreachable,
     label_rows=_label_rows,
 )

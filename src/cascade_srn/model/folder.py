@@ -1,13 +1,19 @@
-"""Read the configuration of a model folder, without torch and without the weights."""
+"""Read the configuration and the stored tensors of a model folder, without torch."""
+
+from __future__ import annotations
 
 import hashlib
 import importlib.util
 import json
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from cascade_srn.config import ModelSettings, require_choice
@@ -18,7 +24,7 @@ from cascade_srn.storage.files import checksum, file_crc32
 
 FORMAT_VERSION = 1
 CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "README.md"
-# A model of torch with these two files beside its weights also runs without torch.
+# A PyTorch model with these two files beside its weights also runs without torch.
 ENCODER_FILE, LIGHT_FILE = "encoder.onnx", "light.json"
 TOKENIZER_FILE = "tokenizer.json"
 LIGHT_NEEDS = (ENCODER_FILE, TOKENIZER_FILE, WEIGHTS_FILE)
@@ -64,10 +70,7 @@ def read_config(folder: Path) -> tuple[ModelSettings, Schema, dict[str, Any], di
             "Install the release that wrote it, or train it again",
         )
     try:
-        stored = config["model"]
-        # Earlier releases wrote no text form, and read words as they are.
-        given = {"text_form": "verbatim", **stored} if isinstance(stored, dict) else stored
-        settings = ModelSettings.from_dict(given, f"{path}: model")
+        settings = ModelSettings.from_dict(config["model"], f"{path}: model")
         schema, encoder = Schema.from_dict(config["schema"]), config["encoder"]
     except KeyError as error:
         raise ModelError(f"{str(path)!r} lacks the section {error}", COPY_AGAIN) from error
@@ -75,7 +78,6 @@ def read_config(folder: Path) -> tuple[ModelSettings, Schema, dict[str, Any], di
         raise ModelError(f"{str(path)!r} cannot be read: {error.problem}", error.hint) from error
     except OverflowError as error:
         raise ModelError(f"{str(path)!r} cannot be read: {error}", COPY_AGAIN) from error
-    # Older releases wrote no checksums.
     checksums = config.get(CHECKSUMS, {})
     for section, value in (("encoder", encoder), (CHECKSUMS, checksums)):
         if not isinstance(value, dict):
@@ -84,9 +86,9 @@ def read_config(folder: Path) -> tuple[ModelSettings, Schema, dict[str, Any], di
 
 
 def read_export(folder: Path) -> dict[str, Any] | None:
-    """Return the section of an exported model, which runs without torch, or None for a model of torch.
+    """Return the section of an exported model, which runs without torch, or None for a PyTorch model.
 
-    A folder whose configuration cannot be read counts as a model of torch, whose loading reports the problem.
+    A folder whose configuration cannot be read counts as a PyTorch model, whose loading reports the problem.
     """
     try:
         section = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8")).get(EXPORT)
@@ -96,7 +98,7 @@ def read_export(folder: Path) -> dict[str, Any] | None:
 
 
 def read_light(folder: Path) -> dict[str, Any] | None:
-    """Return the content of ``light.json`` in the folder of a model of torch, or None if there is no such file.
+    """Return the content of ``light.json`` in the folder of a PyTorch model, or None if there is no such file.
 
     A file that cannot be read counts as empty, which the light runtime refuses.
     """
@@ -126,7 +128,7 @@ def find_changed(folder: Path, light: Mapping[str, Any]) -> str | None:
 def runs_light(folder: Path, device: str = "auto", precision: str = "auto", runtime: str | None = None) -> bool:
     """Return whether a model runs in the light runtime here, and not in torch.
 
-    Exported models do. A model of torch with ``light.json`` does so without torch, and on a CPU in float32, where the
+    Exported models do. A PyTorch model with ``light.json`` does so without torch, and on a CPU in float32, where the
     light runtime starts sooner and is faster.
 
     Args:
@@ -154,7 +156,7 @@ def runs_light(folder: Path, device: str = "auto", precision: str = "auto", runt
 
 
 def missing_for_torch() -> list[str]:
-    """Return the packages that a model of torch needs and this installation does not have."""
+    """Return the packages that a PyTorch model needs and this installation does not have."""
     return [name for name in ("torch", "transformers") if not _is_installed(name)]
 
 
@@ -168,7 +170,7 @@ def _is_installed(name: str) -> bool:
 def model_checksum(folder: Path, known: Mapping[str, str] | None = None) -> str:
     """Return the SHA-256 of all files of a model but its card, which can be edited without changing results.
 
-    The files that let a model of torch run without torch do not change results either.
+    The files that let a PyTorch model run without torch do not change results either.
 
     Args:
         folder: The folder of the model.
@@ -200,3 +202,59 @@ def check_files(folder: Path, checksums: Mapping[str, Any]) -> None:
             raise ModelError(f"{name!r} is missing from the model in {str(folder)!r}", COPY_AGAIN)
         if checksum(path) != known:
             raise ModelError(f"{str(path)!r} does not match the SHA-256 in {CONFIG_FILE}", COPY_AGAIN)
+
+
+# Types of safetensors that can be read, and their size in bytes.
+_SIZES = {"F32": 4, "F16": 2, "BF16": 2}
+_HEADER_SIZE = 8
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """Type, shape and place of a tensor. ``offset`` counts from the beginning of the file."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    length: int
+
+
+def find_tensors(path: Path) -> dict[str, StoredTensor]:
+    """Return the place of each tensor of a safetensors file.
+
+    Raises:
+        ModelError: If the file is damaged, or has a tensor of another type than float32, float16 or bfloat16.
+    """
+    # It checks the header, which has the size of itself in front of it.
+    weights = stored_weights(path)
+    with path.open("rb") as handle:
+        size = int.from_bytes(handle.read(_HEADER_SIZE), "little")
+        header: dict[str, Any] = json.loads(handle.read(size))
+    found = {}
+    for name, (shape, dtype) in weights.items():
+        first, last = header[name]["data_offsets"]
+        if dtype not in _SIZES or last - first != _SIZES[dtype] * math.prod(shape):
+            raise ModelError(f"the weight {name} in {str(path)!r} is stored as {dtype}", COPY_AGAIN)
+        found[name] = StoredTensor(dtype, shape, _HEADER_SIZE + size + first, last - first)
+    return found
+
+
+def read_tensors(path: Path, choose: Callable[[str], bool] = lambda name: True) -> dict[str, NDArray[np.float32]]:
+    """Read tensors as float32. ``choose`` gets their names."""
+    found: dict[str, NDArray[np.float32]] = {}
+    with path.open("rb") as handle:
+        for name, tensor in find_tensors(path).items():
+            if choose(name):
+                handle.seek(tensor.offset)
+                found[name] = _to_float32(handle.read(tensor.length), tensor)
+    return found
+
+
+def _to_float32(data: bytes, tensor: StoredTensor) -> NDArray[np.float32]:
+    values: NDArray[np.float32]
+    if tensor.dtype == "BF16":
+        # The upper half of a float32.
+        values = (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32)
+    else:
+        values = np.frombuffer(data, "<f4" if tensor.dtype == "F32" else "<f2").astype(np.float32)
+    return values.reshape(tensor.shape)

@@ -1,4 +1,4 @@
-"""Describe a model folder without loading the model."""
+"""Describe a model folder without loading the model, and upload it to the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from cascade_srn.config import ModelSettings
-from cascade_srn.model.card import summarize
+from cascade_srn.errors import ModelError
+from cascade_srn.model.card import FOLDER_IN_CARD, summarize
 from cascade_srn.model.folder import (
     CARD_FILE,
     CONFIG_FILE,
@@ -27,12 +28,11 @@ from cascade_srn.model.folder import (
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import bundled_models, find_model
 from cascade_srn.storage.files import checksum
+from cascade_srn.storage.hub import push_files
 
 # Sections of a card whose tables are shown.
 _SECTIONS = ("Scores", "Data", "Labels")
 _BORDER, _ESCAPED = re.compile(r"(?<!\\)\|"), re.compile(r"\\(.)")
-# Files of tokenizers.
-_TOKENIZER_FILES = ("*token*.json", "vocab.*", "merges.txt", "*.model")
 _RULE = re.compile(r"[\s|:-]+")
 
 
@@ -54,7 +54,7 @@ class ModelInfo:
         card: Text of the model card; empty if there is none.
         files: Names of the files besides the configuration and the card.
         exported: Precision of the encoder of an exported model, which runs without torch. None for other models.
-        light: Whether a model of torch also runs without torch.
+        light: Whether a PyTorch model also runs without torch.
     """
 
     name: str
@@ -167,8 +167,6 @@ def describe_model(name: str | Path | None = None) -> ModelInfo:
     light = read_light(folder) if not export else None
     if light is not None and (changed := find_changed(folder, light)) and changed not in damaged:
         damaged.add(ENCODER_FILE if changed == ENCODER_FILE else LIGHT_FILE)
-    # Earlier releases wrote no checksums.
-    files = checksums or sorted({WEIGHTS_FILE} | {p.name for pattern in _TOKENIZER_FILES for p in folder.glob(pattern)})
     config = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
     return ModelInfo(
         name=folder.name if name is None else str(name),
@@ -182,7 +180,7 @@ def describe_model(name: str | Path | None = None) -> ModelInfo:
         sha256=found.get(WEIGHTS_FILE) or checksum(folder / WEIGHTS_FILE),
         damaged=tuple(sorted(damaged)),
         card=_read_card(folder / CARD_FILE),
-        files=(*files, *(() if light is None else (ENCODER_FILE, LIGHT_FILE))),
+        files=(*checksums, *(() if light is None else (ENCODER_FILE, LIGHT_FILE))),
         exported=export.get("precision"),
         light=light is not None,
     )
@@ -240,3 +238,41 @@ def _join(values: dict[str, Any]) -> str:
 def _format_rows(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def push_model(
+    name: str | Path,
+    repo_id: str,
+    *,
+    private: bool = True,
+    message: str | None = None,
+    revision: str | None = None,
+    token: str | None = None,
+) -> str:
+    """Upload a model to a repository of the hub, in one commit. Other files in its folder are not uploaded.
+
+    Args:
+        name: A model folder, the name of a bundled model, or a hub id.
+        repo_id: "owner/name", or the name of a repository of the owner of the token. It is created if it is missing.
+        private: Create a private repository, and refuse one that is public.
+        message: Message of the commit.
+        revision: Branch. None: the main branch.
+        token: Token with the right to write. None: that of the environment (HF_TOKEN) or of the last login.
+
+    Returns:
+        The address of the commit.
+
+    Raises:
+        ModelError: The model is damaged or cannot be uploaded.
+    """
+    folder = find_model(name)
+    found = describe_model(folder)
+    if found.damaged:
+        raise ModelError(
+            f"the model in {str(folder)!r} has damaged files: {', '.join(found.damaged)}", "Copy the model again"
+        )
+    files: dict[str, Path | bytes] = {file: folder / file for file in (*found.files, CONFIG_FILE)}
+    if found.card:
+        files[CARD_FILE] = found.card.replace(f'"{FOLDER_IN_CARD}"', f'"{repo_id}"').encode()
+    message = message or "Upload a cascade-srn model"
+    return push_files(files, repo_id, private=private, message=message, revision=revision, token=token)

@@ -20,10 +20,9 @@ from cascade_srn.encoder.cuda_graphs.passes import begin_prediction
 from cascade_srn.encoder.pieces import WordPieces, piece_limit
 from cascade_srn.encoder.pretrained import add_markers, encoder_from_config, load_encoder, load_tokenizer, reuse_casts
 from cascade_srn.errors import ConfigError, ModelError
-from cascade_srn.inference.predictor import Search, SearchSettings
-from cascade_srn.model.base import BaseModel
-from cascade_srn.model.build import family_of
-from cascade_srn.model.family import BatchMaker, Network
+from cascade_srn.inference.cascade_search import Search, SearchSettings
+from cascade_srn.inference.predictor import BaseModel
+from cascade_srn.model.build import BatchMaker, ModelFamily, Network, family_of
 from cascade_srn.model.folder import (
     CARD_FILE,
     CHECKSUMS,
@@ -36,12 +35,60 @@ from cascade_srn.model.folder import (
     read_export,
     stored_weights,
 )
-from cascade_srn.model.stored import StoredModel
+from cascade_srn.network.batch import Collator
 from cascade_srn.network.cascade import Cascade
-from cascade_srn.network.collate import Collator
 from cascade_srn.schema import Schema
 from cascade_srn.storage.files import checksum
 from cascade_srn.version import __version__
+
+# Appended to a card if the settings of the model are no longer those that the scores were measured with.
+CHANGED_NOTICE = "Thresholds or other settings of the model were changed after the figures above were measured."
+# Cards are read into memory. A longer one, in bytes, is not kept.
+_MAX_CARD = 1 << 20
+# Types of weights that are kept when a model is saved again, by their names in safetensors.
+_DTYPES = {"F16": "float16", "BF16": "bfloat16"}
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """What a folder has besides settings and values of weights, to be kept when the model is saved again.
+
+    Attributes:
+        card: Text of the model card, or None if there is none.
+        settings: Settings of the model when it was loaded. The figures of the card are theirs.
+        schema: Its schema.
+        dtypes: Types of the stored weights.
+    """
+
+    card: str | None
+    settings: ModelSettings
+    schema: Schema
+    dtypes: Mapping[str, torch.dtype]
+
+    @classmethod
+    def read(cls, folder: Path, settings: ModelSettings, schema: Schema, dtypes: Mapping[str, str]) -> StoredModel:
+        """Read the card of a folder. One that cannot be read is treated as missing."""
+        try:
+            with (folder / CARD_FILE).open("rb") as handle:
+                data = handle.read(_MAX_CARD + 1)
+            card = data.decode("utf-8") if len(data) <= _MAX_CARD else None
+        except (OSError, UnicodeDecodeError):
+            card = None
+        known = {name: getattr(torch, _DTYPES[dtype]) for name, dtype in dtypes.items() if dtype in _DTYPES}
+        return cls(card, settings, schema, known)
+
+    def as_stored(self, name: str, weight: torch.Tensor) -> torch.Tensor:
+        """Return a weight in the type that it was stored in, if that keeps its value. Trained weights need not fit."""
+        dtype = self.dtypes.get(name, weight.dtype)
+        narrow = weight.to(dtype)
+        return narrow if dtype == weight.dtype or torch.equal(narrow.to(weight.dtype), weight) else weight
+
+    def card_for(self, settings: ModelSettings, schema: Schema) -> str | None:
+        """Return the card, with a notice if it has scores and the model has other settings now."""
+        is_changed = (settings, schema) != (self.settings, self.schema)
+        if self.card is None or not is_changed or "\n## Scores\n" not in self.card or CHANGED_NOTICE in self.card:
+            return self.card
+        return f"{self.card.rstrip()}\n\n{CHANGED_NOTICE}\n"
 
 
 @dataclass(frozen=True)
@@ -49,7 +96,7 @@ class Model(BaseModel):
     """A model, with everything that training and extraction need. Make one with :meth:`create` or :meth:`load`.
 
     ``network`` and :attr:`collator` belong to the model family that ``settings.method`` names, and have the protocols
-    of :mod:`cascade_srn.model.family`. Code for cascades only uses :attr:`cascade` and :attr:`cascade_collator`.
+    of :mod:`cascade_srn.model.build`. Code for cascades only uses :attr:`cascade` and :attr:`cascade_collator`.
 
     Attributes:
         settings: The settings that are stored with the model.
@@ -101,6 +148,11 @@ class Model(BaseModel):
             network = family.network(settings, schema, encoder)
         return cls(settings, schema, tokenizer, network)
 
+    @cached_property
+    def family(self) -> ModelFamily:
+        """The model family that ``settings.method`` names."""
+        return family_of(self.settings)
+
     @property
     def cascade(self) -> Cascade:
         """The network of a cascade.
@@ -121,7 +173,7 @@ class Model(BaseModel):
             limit = min(limit, encoder.max_pieces)
         form = self.settings.text_form
         pieces = WordPieces(self.tokenizer, limit=limit, overlap=encoder.overlap, text_form=form)
-        return family_of(self.settings).collator(self.settings, self.schema, pieces, self.tokenizer)
+        return self.family.collator(self.settings, self.schema, pieces, self.tokenizer)
 
     @property
     def cascade_collator(self) -> Collator:
@@ -172,27 +224,32 @@ class Model(BaseModel):
         self.network.eval()
 
     def search(self, settings: SearchSettings) -> Search:
-        """Make the search of the model's family. See :class:`.PredictingModel`."""
-        return family_of(self.settings).search(self.network, self.collator, settings)
+        """See :class:`.BaseModel`. A GPU searches with a cascade by CUDA graphs."""
+        if self.device.type == "cuda" and isinstance(self.network, Cascade):
+            from cascade_srn.inference.cuda_graphs.search import CudaSearch
+
+            return CudaSearch(self.network, self.cascade_collator, settings)
+        return self.family.search(self.network, self.collator, settings)
 
     @contextmanager
     def inference(self) -> Iterator[None]:
-        """Disable gradients. See :class:`.PredictingModel`."""
+        """Disable gradients. See :class:`.BaseModel`."""
         if self.network.training:
             raise RuntimeError("the model is in training mode. Call eval() on it before predicting")
         with torch.inference_mode(), reuse_casts(self.device):
-            begin_prediction(self.network.encoder)
+            if self.device.type == "cuda":
+                begin_prediction(self.network.encoder)
             yield
 
-    def capture_graphs(self, half: bool) -> None:
+    def capture_cuda_graphs(self, bf16: bool) -> None:
         """See :class:`.BaseModel`. Graphs that are captured already are kept."""
         if self.device.type != "cuda" or not isinstance(self.network, Cascade):
             return
-        from cascade_srn.inference.cuda_graphs.turns import prediction_graphs
+        from cascade_srn.inference.cuda_graphs.turns import prediction_cuda_graphs
 
         with self.inference():
             limit = self.collator.pieces.limit
-            prediction_graphs(self.network).capture_ahead(self.network, self.device, half, limit)
+            prediction_cuda_graphs(self.network).capture_ahead(self.network, self.device, bf16, limit)
 
     def require_cascade(self, purpose: str) -> None:
         """Raise a ModelError if the model is a baseline. ``purpose`` is the work that needs a cascade."""

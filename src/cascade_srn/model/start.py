@@ -14,8 +14,7 @@ from torch import Tensor
 from cascade_srn.config import ModelSettings
 from cascade_srn.encoder.pretrained import PretrainedEncoder, add_markers
 from cascade_srn.errors import CascadeError, ConfigError, ModelError
-from cascade_srn.model.build import family_of
-from cascade_srn.model.family import ENTITY_ROWS, LabelRows
+from cascade_srn.model.build import ENTITY_ROWS, LabelRows, family_of
 from cascade_srn.model.folder import read_settings
 from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema

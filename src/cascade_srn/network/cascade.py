@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from cascade_srn.config import TurnWeights
-from cascade_srn.encoder.cuda_graphs.passes import PassGraphs
 from cascade_srn.encoder.pieces import RowBatch
-from cascade_srn.encoder.pretrained import PretrainedEncoder
+from cascade_srn.encoder.pretrained import PretrainedEncoder, ReplayPass
 from cascade_srn.network.batch import CascadeBatch
 from cascade_srn.network.fusion import EntityTags, Queries, SubjectSpan, SubjectTag, subject_means
 from cascade_srn.network.loss import SpanLabels, span_loss
@@ -125,19 +124,19 @@ class Cascade(nn.Module):
         self,
         rows: RowBatch,
         *,
-        half: bool = False,
+        bf16: bool = False,
         check: Callable[[], None] | None = None,
-        graphs: PassGraphs | None = None,
+        replay: ReplayPass | None = None,
     ) -> Tensor:
         """Encode rows and return the features of their words. Markers are encoded, but have no features.
 
-        ``half`` computes the pretrained encoder, and the projection of its output, in bfloat16. ``check`` is called
-        between encoder passes, and may raise to stop the work. ``graphs`` replay encoder passes.
+        ``bf16`` computes the pretrained encoder, and the projection of its output, in bfloat16. ``check`` is called
+        between encoder passes, and may raise to stop the work. ``replay`` runs encoder passes faster.
 
         Shapes: returns (n_rows, n_words, *feature*)
         """
-        encoded = self.encoder(rows, half=half, check=check, graphs=graphs)
-        items = self.sequence(self.dropout(encoded), rows.item_lengths, half=half)
+        encoded = self.encoder(rows, bf16=bf16, check=check, replay=replay)
+        items = self.sequence(self.dropout(encoded), rows.item_lengths, bf16=bf16)
         return words_at(items, torch.arange(len(items), device=items.device)[:, None], rows.word_items)
 
     # Turn 1: entities.

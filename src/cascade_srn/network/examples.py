@@ -1,4 +1,4 @@
-"""Sentences with the words around them: the input of models."""
+"""Sentences with the words around them, and their rows for the encoder. Without torch; :mod:`.batch` adds tensors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cascade_srn.types import Document, Sentence
+import numpy as np
+
+from cascade_srn.config import FusionSettings
+from cascade_srn.encoder.pieces import Row, WordPieces
+from cascade_srn.encoder.windows import Integers
+from cascade_srn.network.markers import Markers
+from cascade_srn.schema import Schema
+from cascade_srn.types import Document, Sentence, Span
 
 if TYPE_CHECKING:
     from cascade_srn.network.targets import SoftLabels
@@ -48,3 +55,50 @@ def contexts(sentences: Sequence[Sequence[str]], n_words: int) -> Iterator[tuple
         left = words[max(0, at - n_words) : at]
         at += len(sentence)
         yield tuple(left), tuple(words[at : at + n_words])
+
+
+class RowCollator:
+    """Make the rows of the three turns for a model with its tokenizer, schema and fusion.
+
+    The order of entities in a sentence has no effect on the rows.
+    """
+
+    def __init__(self, pieces: WordPieces, markers: Markers, schema: Schema, fusion: FusionSettings) -> None:
+        self.pieces = pieces
+        self.markers = markers
+        self.fusion = fusion
+        self.schema = schema
+        self.entity_index = {label: i for i, label in enumerate(schema.entity_types)}
+        self.relation_index = {label: i for i, label in enumerate(schema.relation_types)}
+
+    def plain(self, example: Example) -> Row:
+        """Return the row of turn 1."""
+        return self.pieces.row(example.sentence.words, example.left, example.right)
+
+    def with_entities(self, rows: Sequence[Row], entities: Sequence[Sequence[Span]]) -> list[Row]:
+        """Return the rows of turn 2, and of turn 3 unless markers show the subject, from the rows of turn 1."""
+        if self.fusion.entities != "markers":
+            return list(rows)
+        return self.markers.insert_all(rows, self.markers.around_entities(list(map(sorted, entities))))
+
+    def with_subjects(self, rows: Sequence[Row], entities: Sequence[Sequence[Span]], subjects: Integers) -> list[Row]:
+        """Return the row of turn 3 for each subject, in which markers show it, from the rows of turn 1.
+
+        Shapes: subjects (n_subjects, 3): row, first word and last word
+        """
+        shown = list(map(sorted, entities)) if self.fusion.entities == "markers" else ()
+        around = self.markers.around_entities(shown)
+        row, number = subjects[:, 0], np.arange(len(subjects))
+        # The entities of the sentence of each subject, and then the subject itself.
+        first, past = (np.searchsorted(around[:, 0], row, side=side) for side in ("left", "right"))
+        counts = past - first
+        which = np.repeat(number, counts)
+        copied = around[np.arange(len(which)) + (first - np.cumsum(counts) + counts)[which]]
+        copied[:, 0] = which
+        own = self.markers.around_subjects(np.stack((number, subjects[:, 1], subjects[:, 2] + 1), axis=1))
+        return self.markers.insert_all([rows[i] for i in row.tolist()], np.concatenate((copied, own)))
+
+    def entity_columns(self, entities: Sequence[Sequence[Span]]) -> Integers:
+        """Return the entities of each sentence of a batch. Shape: (n_entities, 4): row, first, last word and label."""
+        found = [(i, e.start, e.end - 1, self.entity_index[e.label]) for i, spans in enumerate(entities) for e in spans]
+        return np.array(found, dtype=np.int64).reshape(-1, 4)

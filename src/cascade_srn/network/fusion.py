@@ -27,10 +27,6 @@ class Queries:
     def __len__(self) -> int:
         return self.sentence.shape[0]
 
-    def to(self, device: torch.device | str) -> Queries:
-        """Return the same queries on a device."""
-        return Queries(self.sentence.to(device), self.start.to(device), self.last.to(device))
-
     def words_inside(self) -> tuple[Tensor, Tensor]:
         """Return query index and word index of each word of each subject. Shapes: (n_subject_words,) each."""
         size = self.last - self.start + 1

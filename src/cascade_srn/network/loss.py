@@ -25,10 +25,6 @@ class SpanLabels:
     last: Tensor
     label: Tensor
 
-    def to(self, device: torch.device | str) -> SpanLabels:
-        """Return the same spans on a device."""
-        return SpanLabels(*(c.to(device) for c in (self.row, self.start, self.last, self.label)))
-
 
 @dataclass(frozen=True)
 class TargetWeights:

@@ -17,10 +17,10 @@ class SequenceEncoder(nn.Module, ABC):
     task_width: int
 
     @abstractmethod
-    def forward(self, inputs: Tensor, lengths: Tensor, *, half: bool = False) -> Tensor:
+    def forward(self, inputs: Tensor, lengths: Tensor, *, bf16: bool = False) -> Tensor:
         """Encode a batch of sequences, padded at the end.
 
-        ``half`` allows bfloat16 for the projection of all items. States stay in the precision of the weights.
+        ``bf16`` allows bfloat16 for the projection of all items. States stay in the precision of the weights.
 
         Shapes:
             inputs: (batch, length, input_width)
@@ -59,7 +59,7 @@ class BiLSTM(SequenceEncoder):
         self.lstm = nn.LSTM(input_width, hidden_width, batch_first=True, bidirectional=True)
         self.task_width = 2 * hidden_width
 
-    def forward(self, inputs: Tensor, lengths: Tensor, *, half: bool = False) -> Tensor:
+    def forward(self, inputs: Tensor, lengths: Tensor, *, bf16: bool = False) -> Tensor:
         """See :class:`SequenceEncoder`. A feature is (2 * hidden_width,)."""
         if inputs.shape[0] == 0 or inputs.shape[1] == 0:
             return inputs.new_zeros(*inputs.shape[:2], self.task_width)

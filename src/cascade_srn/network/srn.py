@@ -2,14 +2,18 @@
 
 import math
 from contextlib import nullcontext
+from functools import cache
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor, nn
 
 from cascade_srn.config import SRN_BACKENDS, require_choice
-from cascade_srn.network.kernels import choose_backend, run_cell
+from cascade_srn.errors import ConfigError
+from cascade_srn.network.kernels import task_sets
+from cascade_srn.network.kernels.fused import fused_features
+from cascade_srn.network.kernels.reference import plain_features
 from cascade_srn.network.sequence import SequenceEncoder, reverse_sequences
-from cascade_srn.network.task_sets import task_sets
 
 
 class SelectionRecurrentCell(nn.Module):
@@ -44,10 +48,10 @@ class SelectionRecurrentCell(nn.Module):
         with torch.no_grad():
             self.input_projection.bias[: self.hidden_width] = 1.0
 
-    def forward(self, inputs: Tensor, lengths: Tensor, *, half: bool = False) -> Tensor:
+    def forward(self, inputs: Tensor, lengths: Tensor, *, bf16: bool = False) -> Tensor:
         """Compute the token representations of every task set: tanh of its memory (paper, eq. 10).
 
-        With ``half``, words are projected in bfloat16. States stay in the precision of the weights.
+        With ``bf16``, words are projected in bfloat16. States stay in the precision of the weights.
 
         Shapes:
             inputs: (batch, length, input_width), padded at the end
@@ -58,11 +62,15 @@ class SelectionRecurrentCell(nn.Module):
         weights = self.recurrent_weight, self.cell_weight, self.cell_bias
 
         def project(words: Tensor) -> Tensor:
-            with torch.autocast(words.device.type, dtype=torch.bfloat16) if half else nullcontext():
+            with torch.autocast(words.device.type, dtype=torch.bfloat16) if bf16 else nullcontext():
                 projected: Tensor = self.input_projection(words)
             return projected
 
-        return run_cell(backend, inputs, lengths, project, weights, self.n_tasks)
+        if backend == "triton":
+            from cascade_srn.network.kernels.triton_srn import triton_features as compute
+        else:
+            compute = plain_features if backend == "plain" else fused_features
+        return compute(inputs, lengths, project, weights, self.n_tasks)
 
 
 class SelectionRecurrentNetwork(SequenceEncoder):
@@ -88,14 +96,38 @@ class SelectionRecurrentNetwork(SequenceEncoder):
         self.register_buffer("members", torch.tensor(members), persistent=False)
         self.task_width = len(members[0]) * hidden_width * (2 if bidirectional else 1)
 
-    def forward(self, inputs: Tensor, lengths: Tensor, *, half: bool = False) -> Tensor:
+    def forward(self, inputs: Tensor, lengths: Tensor, *, bf16: bool = False) -> Tensor:
         """See :class:`SequenceEncoder`. A feature is (n_sets, hidden_width), or twice as wide if bidirectional."""
-        features: Tensor = self.forward_cell(inputs, lengths, half=half)
+        features: Tensor = self.forward_cell(inputs, lengths, bf16=bf16)
         if self.backward_cell is not None:
-            backward = self.backward_cell(reverse_sequences(inputs, lengths), lengths, half=half)
+            backward = self.backward_cell(reverse_sequences(inputs, lengths), lengths, bf16=bf16)
             features = torch.cat((features, reverse_sequences(backward, lengths)), dim=-1)
         return features
 
     def task(self, features: Tensor, task: int) -> Tensor:
         """See :class:`SequenceEncoder`."""
         return features.index_select(-2, self.members[task]).flatten(-2)
+
+
+def choose_backend(backend: str, inputs: Tensor, hidden: int, n_tasks: int) -> str:
+    """Return the backend that runs for inputs (batch, length, …): "plain", "fused" or "triton".
+
+    Inputs that "triton" does not support run with "fused".
+    """
+    if backend == "triton" or (backend == "auto" and inputs.is_cuda and _has_triton()):
+        if not _has_triton():
+            raise ConfigError(
+                "srn_backend is 'triton', but triton is not installed",
+                "Install triton, or use 'auto'",
+                option="srn_backend",
+            )
+        from cascade_srn.network.kernels import triton_srn
+
+        if triton_srn.covers(inputs, hidden, n_tasks):
+            return "triton"
+    return "plain" if backend == "plain" else "fused"
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None

@@ -1,6 +1,6 @@
 """Load a model without torch, and use it as a :class:`.Model` is used for extraction.
 
-It is an exported model, or a model of torch whose folder has an encoder for ONNX Runtime beside its weights.
+It is an exported model, or a PyTorch model whose folder has an encoder for ONNX Runtime beside its weights.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from cascade_srn.encoder.pieces import WordPieces
 from cascade_srn.encoder.tokenizing import SpecialPieces
 from cascade_srn.encoder.windows import Integers
 from cascade_srn.errors import ConfigError, ModelError
-from cascade_srn.inference.cascade_search import CascadeSearch
-from cascade_srn.inference.predictor import SearchSettings
-from cascade_srn.model.base import BaseModel
+from cascade_srn.inference.cascade_search import CascadeSearch, SearchSettings
+from cascade_srn.inference.predictor import BaseModel
 from cascade_srn.model.folder import (
     COPY_AGAIN,
     ENCODER_FILE,
@@ -37,11 +36,11 @@ from cascade_srn.model.folder import (
     read_config,
     read_export,
     read_light,
+    read_tensors,
 )
+from cascade_srn.network.examples import RowCollator
 from cascade_srn.network.markers import Markers, marker_names
-from cascade_srn.network.rows import RowCollator
 from cascade_srn.runtime.layers import Array
-from cascade_srn.runtime.stored import read_tensors
 from cascade_srn.runtime.turns import LightNetwork, LightTurns
 from cascade_srn.schema import Schema
 from cascade_srn.storage.files import file_crc32
@@ -62,7 +61,7 @@ class LightModel(BaseModel):
         network: The weights, in ONNX Runtime and NumPy.
         rows: Makes rows for the encoder.
         precision: "float32" or "int8", that of the encoder.
-        is_exported: Whether the model runs without torch only. Otherwise it is a model of torch.
+        is_exported: Whether the model runs without torch only.
     """
 
     settings: ModelSettings
@@ -74,7 +73,7 @@ class LightModel(BaseModel):
 
     @classmethod
     def load(cls, folder: str | Path) -> LightModel:
-        """Read an exported model from a folder, or a model of torch with ``light.json``.
+        """Read an exported model from a folder, or a PyTorch model with ``light.json``.
 
         The folder need not be trusted: it contains no code, and its files are compared with their checksums.
 
@@ -170,11 +169,11 @@ class LightModel(BaseModel):
         )
 
     def search(self, settings: SearchSettings) -> CascadeSearch:
-        """Make the search of a batch. See :class:`.PredictingModel`."""
+        """Make the search of a batch. See :class:`.BaseModel`."""
         return CascadeSearch(LightTurns(self.network, settings), self.rows, settings)
 
     def inference(self) -> AbstractContextManager[Any]:
-        """Return an empty context. See :class:`.PredictingModel`."""
+        """Return an empty context. See :class:`.BaseModel`."""
         return nullcontext()
 
 
@@ -210,7 +209,7 @@ def _torch_hint() -> str:
 
 
 def count_threads() -> int:
-    """Return the number of threads to use: ``OMP_NUM_THREADS``, else that of torch if it is loaded, else all cores."""
+    """Return the number of threads: ``OMP_NUM_THREADS``, else as many as torch has if it is loaded, else all cores."""
     given = os.environ.get("OMP_NUM_THREADS", "")
     if given.isdecimal() and int(given) > 0:
         return int(given)

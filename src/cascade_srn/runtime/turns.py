@@ -10,19 +10,18 @@ import numpy as np
 from cascade_srn.config import FusionSettings
 from cascade_srn.encoder.pieces import RowArrays
 from cascade_srn.encoder.windows import Integers
-from cascade_srn.inference.predictor import SearchSettings
-from cascade_srn.inference.turns import EntityScores, ObjectScores
+from cascade_srn.inference.cascade_search import EntityScores, ObjectScores, SearchSettings
+from cascade_srn.inference.decode import probability
 from cascade_srn.runtime.layers import (
     Array,
     LayerNorm,
     Linear,
     SpanHead,
+    Srn,
     Weights,
     gelu,
-    sigmoid,
     sum_segments,
 )
-from cascade_srn.runtime.srn import Srn
 
 ENTITY, SUBJECT, OBJECT = 0, 1, 2
 # Few pairs and pieces stay in the cache of a CPU. Passes of 8,192 pieces take twice the time.
@@ -97,8 +96,8 @@ class LightNetwork:
         self.sequence = Srn.read(weights, "sequence")
         self.entity_head = SpanHead.read(weights, "entity_head")
         has_relations = "relations.subject_head.start.weight" in weights
-        # None for a model that finds entities only, as in a model of torch.
-        self.relations = RelationTurns.read(weights, fusion) if has_relations else None
+        # None for a model that finds entities only, as in a PyTorch model.
+        self.relations = LightRelations.read(weights, fusion) if has_relations else None
 
     def encode(self, rows: RowArrays, check: Callable[[], None]) -> Array:
         """Encode rows and return the features of their words. ``check`` is called between encoder passes.
@@ -152,7 +151,7 @@ class LightNetwork:
 
 
 @dataclass(frozen=True)
-class RelationTurns:
+class LightRelations:
     """The weights of turns 2 and 3. Fusions are None if markers take their place."""
 
     subject_head: SpanHead
@@ -161,7 +160,7 @@ class RelationTurns:
     fusion: SubjectFusion | None
 
     @classmethod
-    def read(cls, weights: Weights, fusion: FusionSettings) -> RelationTurns:
+    def read(cls, weights: Weights, fusion: FusionSettings) -> LightRelations:
         """Read the weights."""
         return cls(
             SpanHead.read(weights, "relations.subject_head"),
@@ -183,7 +182,7 @@ class LightTurns:
         self.has_relations = network.relations is not None
 
     @property
-    def _relations(self) -> RelationTurns:
+    def _relations(self) -> LightRelations:
         assert self.network.relations is not None
         return self.network.relations
 
@@ -194,7 +193,7 @@ class LightTurns:
     def entities(self, features: Array) -> tuple[Array, Array, EntityScores]:
         """See :class:`.Turns`."""
         head = self.network.entity_head
-        temperature, offset = np.float32(self.settings.temperatures.entity), self.settings.entity_offset
+        temperature, offset = self.settings.temperatures.entity, self.settings.entity_offset
         words = Srn.task(features, ENTITY)
 
         def match(row: Integers, first: Integers, last: Integers, label: Integers) -> Array:
@@ -203,17 +202,10 @@ class LightTurns:
                 part = slice(begin, begin + _PAIRS_AT_ONCE)
                 logits = head.match(words[row[part], first[part]], words[row[part], last[part]])
                 found[part] = logits[np.arange(len(logits)), label[part]]
-            found /= temperature
-            found += offset[label]
-            return sigmoid(found)
+            return probability(found, temperature, offset[label])
 
-        def boundary(layer: Linear) -> Array:
-            logits = layer(words)
-            logits /= temperature
-            logits += offset
-            return sigmoid(logits)
-
-        return boundary(head.start), boundary(head.end), match
+        start, end = (probability(layer(words), temperature, offset) for layer in (head.start, head.end))
+        return start, end, match
 
     def tags(self, entities: Integers, shape: tuple[int, int]) -> Array | None:
         """See :class:`.Turns`. A word inside of several entities gets the sum of the rows of their types."""
@@ -282,7 +274,5 @@ class LightTurns:
 
 
 def _min_score(logits: tuple[Array, ...], temperature: float) -> Array:
-    first, *others = (sigmoid(part / np.float32(temperature)) for part in logits)
-    for other in others:
-        np.minimum(first, other, out=first)
-    return first
+    found: Array = np.minimum.reduce([probability(part, temperature) for part in logits])
+    return found

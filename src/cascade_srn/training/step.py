@@ -17,8 +17,7 @@ from torch.nn import Parameter
 from cascade_srn.encoder.cuda_graphs.training import CudaGraphs
 from cascade_srn.encoder.pretrained import PretrainedEncoder
 from cascade_srn.encoder.windows import Division, FewShapes, LeastWork
-from cascade_srn.inference.predictor import TorchModule
-from cascade_srn.model.family import Batch, Network
+from cascade_srn.model.build import Batch, Network, TorchModule
 from cascade_srn.model.model import Model
 from cascade_srn.network.batch import BatchSettings
 from cascade_srn.network.cascade import CascadeLoss

@@ -15,10 +15,10 @@ from tests.small_models import SENTENCES, examples, small_model
 from tests.tiny_encoders import FAMILY_PARAMETERS, tiny_encoder
 
 from cascade_srn.encoder.cuda_graphs.passes import (
-    HalfLinears,
-    PassGraphs,
+    Bf16Linears,
+    PassCudaGraphs,
     begin_prediction,
-    pass_graphs,
+    pass_cuda_graphs,
     read_pass,
 )
 from cascade_srn.encoder.pretrained import load_encoder
@@ -33,28 +33,28 @@ def rows_of(model, sentences=SENTENCES, max_pieces=64):
 
 
 def uncaptured(**settings):
-    return PassGraphs(capture=False, **{"min_occurrences": 1, **settings})
+    return PassCudaGraphs(capture=False, **{"min_occurrences": 1, **settings})
 
 
 @torch.inference_mode()
-def features(model, rows, graphs=None, *, half=False):
-    return model.cascade.features(rows, half=half, graphs=graphs)
+def features(model, rows, graphs=None, *, bf16=False):
+    return model.cascade.features(rows, bf16=bf16, replay=None if graphs is None else graphs.read)
 
 
-def autocast(half, device="cpu"):
-    return torch.autocast(device, torch.bfloat16, enabled=half)
+def autocast(bf16, device="cpu"):
+    return torch.autocast(device, torch.bfloat16, enabled=bf16)
 
 
-@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("bf16", [False, True])
 @pytest.mark.parametrize("fusion", ["swift", "early"])
-def test_replayed_passes_give_the_features_of_plain_ones(fusion, half):
+def test_replayed_passes_give_the_features_of_plain_ones(fusion, bf16):
     model = small_model(fusion)
     rows, graphs = rows_of(model), uncaptured()
     assert len(rows.passes) > 2
-    expected = features(model, rows, half=half)
-    assert torch.equal(features(model, rows, graphs, half=half), expected)
+    expected = features(model, rows, bf16=bf16)
+    assert torch.equal(features(model, rows, graphs, bf16=bf16), expected)
     # The static tensors have values of other passes now.
-    assert torch.equal(features(model, rows, graphs, half=half), expected)
+    assert torch.equal(features(model, rows, graphs, bf16=bf16), expected)
     assert len(graphs) == len(set(rows.passes))
 
 
@@ -73,55 +73,52 @@ def test_a_pass_of_the_same_shape_reads_its_own_pieces():
 @pytest.mark.parametrize("family", FAMILY_PARAMETERS)
 def test_half_linears_compute_what_autocast_computes(family, tmp_path):
     model = load_encoder(tiny_encoder(family, tmp_path)).eval().model
-    half = HalfLinears(model)
+    bf16 = Bf16Linears(model)
     ids, mask = torch.arange(4, 28).view(3, 8), torch.arange(8) < torch.tensor([8, 5, 1])[:, None]
     with torch.no_grad(), autocast(True):
-        assert torch.equal(read_pass(half.module, ids, mask), read_pass(model, ids, mask))
-    replaced = [p for p in half.module.parameters() if p.dtype == torch.bfloat16]
+        assert torch.equal(read_pass(bf16.module, ids, mask), read_pass(model, ids, mask))
+    replaced = [p for p in bf16.module.parameters() if p.dtype == torch.bfloat16]
     assert replaced
     # Everything else is shared, and the model itself has not changed.
     own = {id(parameter) for parameter in model.parameters()}
-    assert all(id(p) in own for p in half.module.parameters() if p.dtype != torch.bfloat16)
+    assert all(id(p) in own for p in bf16.module.parameters() if p.dtype != torch.bfloat16)
     assert {p.dtype for p in model.parameters()} == {torch.float32}
 
 
 def test_weights_that_changed_are_read_again():
     model, graphs = small_model(), uncaptured()
     rows = rows_of(model)
-    before = features(model, rows, graphs, half=True)
+    before = features(model, rows, graphs, bf16=True)
     with torch.no_grad():
         for weight in model.cascade.encoder.parameters():
             weight.mul_(1.5)
     graphs.begin_prediction()
-    after = features(model, rows, graphs, half=True)
+    after = features(model, rows, graphs, bf16=True)
     assert not torch.equal(after, before)
-    assert torch.equal(after, features(model, rows, half=True))
+    assert torch.equal(after, features(model, rows, bf16=True))
 
 
-def test_a_prediction_reads_the_weights_again(monkeypatch):
-    model = small_model()
-    encoder = model.cascade.encoder
+def test_only_an_encoder_with_graphs_reads_its_weights_again(monkeypatch):
+    encoder = small_model().cascade.encoder
     updated = []
-    monkeypatch.setattr(PassGraphs, "begin_prediction", lambda self: updated.append(self))
-    with model.inference():
-        pass
+    monkeypatch.setattr(PassCudaGraphs, "begin_prediction", lambda self: updated.append(self))
+    begin_prediction(encoder)
     assert updated == []
-    graphs = pass_graphs(encoder)
-    with model.inference():
-        pass
+    graphs = pass_cuda_graphs(encoder)
+    begin_prediction(encoder)
     assert updated == [graphs]
 
 
 def test_graphs_of_weights_that_moved_are_dropped():
     model, graphs = small_model(), uncaptured()
     rows = rows_of(model)
-    features(model, rows, graphs, half=True)
+    features(model, rows, graphs, bf16=True)
     for weight in model.network.parameters():
         weight.data = weight.data * 1.5
     one = rows_of(model, SENTENCES[:1])
-    assert torch.equal(features(model, one, graphs, half=True), features(model, one, half=True))
+    assert torch.equal(features(model, one, graphs, bf16=True), features(model, one, bf16=True))
     assert len(graphs) == len(set(one.passes)) < len(set(rows.passes))
-    assert torch.equal(features(model, rows, graphs, half=True), features(model, rows, half=True))
+    assert torch.equal(features(model, rows, graphs, bf16=True), features(model, rows, bf16=True))
 
 
 def test_a_shape_is_captured_when_it_recurs():
@@ -131,7 +128,7 @@ def test_a_shape_is_captured_when_it_recurs():
         features(model, rows, graphs)
         assert len(graphs) == expected
     # Another precision is another graph.
-    features(model, rows, graphs, half=True)
+    features(model, rows, graphs, bf16=True)
     assert len(graphs) == 1
 
 
@@ -164,7 +161,7 @@ def test_graphs_do_not_keep_an_encoder_alive_and_are_not_stored_with_it():
     model = small_model()
     encoder = model.cascade.encoder
     names = set(encoder.state_dict())
-    pass_graphs(encoder)
+    pass_cuda_graphs(encoder)
     assert set(encoder.state_dict()) == names
     copied = pickle.loads(pickle.dumps(encoder))
     begin_prediction(copied)
@@ -193,29 +190,29 @@ def on_gpu(*args, **kwargs):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("bf16", [False, True])
 @pytest.mark.parametrize("fusion", ["swift", "early"])
-def test_graphs_give_the_features_without_them(fusion, half):
-    model, graphs = on_gpu(fusion), PassGraphs(min_occurrences=1)
+def test_graphs_give_the_features_without_them(fusion, bf16):
+    model, graphs = on_gpu(fusion), PassCudaGraphs(min_occurrences=1)
     rows = rows_of(model)
-    expected = features(model, rows, half=half)
+    expected = features(model, rows, bf16=bf16)
     for _ in range(3):
-        torch.testing.assert_close(features(model, rows, graphs, half=half), expected, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(features(model, rows, graphs, bf16=bf16), expected, rtol=1e-4, atol=1e-4)
     assert len(graphs) == len(set(rows.passes))
 
 
 @pytest.mark.gpu
 def test_two_streams_and_two_threads_use_the_same_graphs():
-    model, graphs = on_gpu("swift"), PassGraphs(min_occurrences=1)
+    model, graphs = on_gpu("swift"), PassCudaGraphs(min_occurrences=1)
     rows = [rows_of(model, SENTENCES[first : first + 4]) for first in (0, 2)]
-    expected = [features(model, each, graphs, half=True) for each in rows]
+    expected = [features(model, each, graphs, bf16=True) for each in rows]
     failures = []
 
     def work(number):
         with torch.cuda.stream(torch.cuda.Stream()):
             torch.cuda.current_stream().wait_stream(torch.cuda.default_stream())
             for _ in range(200):
-                if not torch.equal(features(model, rows[number], graphs, half=True), expected[number]):
+                if not torch.equal(features(model, rows[number], graphs, bf16=True), expected[number]):
                     failures.append(number)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in (0, 1, 0, 1)]
@@ -228,15 +225,26 @@ def test_two_streams_and_two_threads_use_the_same_graphs():
 
 @pytest.mark.gpu
 def test_trained_and_moved_weights_are_read_on_a_gpu():
-    model, graphs = on_gpu("swift"), PassGraphs(min_occurrences=1)
+    model, graphs = on_gpu("swift"), PassCudaGraphs(min_occurrences=1)
     rows, encoder = rows_of(model), model.cascade.encoder
-    features(model, rows, graphs, half=True)
+    features(model, rows, graphs, bf16=True)
     with torch.no_grad():
         for weight in encoder.parameters():
             weight.mul_(1.5)
     graphs.begin_prediction()
     assert len(graphs) > 0
-    torch.testing.assert_close(features(model, rows, graphs, half=True), features(model, rows, half=True))
+    torch.testing.assert_close(features(model, rows, graphs, bf16=True), features(model, rows, bf16=True))
     model.to("cpu")
     model.to("cuda")
-    torch.testing.assert_close(features(model, rows, graphs, half=True), features(model, rows, half=True))
+    torch.testing.assert_close(features(model, rows, graphs, bf16=True), features(model, rows, bf16=True))
+
+
+@pytest.mark.gpu
+def test_a_prediction_reads_the_weights_again_on_a_gpu(monkeypatch):
+    model = on_gpu("swift")
+    updated = []
+    monkeypatch.setattr(PassCudaGraphs, "begin_prediction", lambda self: updated.append(self))
+    graphs = pass_cuda_graphs(model.cascade.encoder)
+    with model.inference():
+        pass
+    assert updated == [graphs]

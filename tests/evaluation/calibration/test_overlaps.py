@@ -16,7 +16,7 @@ from cascade_srn.evaluation.calibration.calibrate import (
     with_overlaps,
 )
 from cascade_srn.evaluation.calibration.model_folder import calibrate_model_folder
-from cascade_srn.inference.overlaps import have_overlaps
+from cascade_srn.inference.decode import have_overlaps
 from cascade_srn.model.model import Model
 
 LOW = Thresholds(0.3, 0.2, 0.3)

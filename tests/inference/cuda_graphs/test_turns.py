@@ -14,12 +14,12 @@ import torch
 from tests.small_models import EMPTY, NESTED, SENTENCES, SHARED_SUBJECT, examples, small_model, spread_probabilities
 
 from cascade_srn.config import PRESETS, Thresholds
-from cascade_srn.encoder.cuda_graphs.passes import pass_graphs
+from cascade_srn.encoder.cuda_graphs.passes import pass_cuda_graphs
 from cascade_srn.encoder.cuda_graphs.pool import MIN_OCCURRENCES
 from cascade_srn.extractor import Extractor
 from cascade_srn.inference import predictor as predictor_module
-from cascade_srn.inference.cuda_graphs.turns import PredictionGraphs, prediction_graphs
-from cascade_srn.inference.torch_search import TorchSearch
+from cascade_srn.inference.cuda_graphs.search import CudaSearch
+from cascade_srn.inference.cuda_graphs.turns import PredictionCudaGraphs, prediction_cuda_graphs
 from cascade_srn.network.examples import Example
 from cascade_srn.types import Sentence
 
@@ -31,7 +31,7 @@ def predict(model, sentences, graphs=None, *, given_entities=False, thresholds=T
     """Predict, with the given graphs if there are any."""
     predictor = model.predictor(thresholds=thresholds, precision="float32")
     if graphs is not None:
-        predictor.search = lambda settings: TorchSearch(model.cascade, model.collator, settings, graphs)
+        predictor.search = lambda settings: CudaSearch(model.cascade, model.collator, settings, graphs)
     return predictor.predict(examples(sentences), given_entities=given_entities)
 
 
@@ -45,7 +45,7 @@ def assert_close(found, expected, tolerance=1e-5):
 
 
 def uncaptured(**settings):
-    return PredictionGraphs(capture=False, **{"min_occurrences": 1, **settings})
+    return PredictionCudaGraphs(capture=False, **{"min_occurrences": 1, **settings})
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_graphs_of_single_sentences_are_captured_ahead(preset, n_graphs):
 
 def test_graphs_do_not_keep_a_model_alive():
     model = small_model("swift")
-    prediction_graphs(model.cascade)
+    prediction_cuda_graphs(model.cascade)
     gone = weakref.ref(model.cascade)
     del model
     gc.collect()
@@ -165,7 +165,7 @@ def on_gpu(*args, **kwargs):
 @pytest.mark.gpu
 @pytest.mark.parametrize("preset", PRESETS)
 def test_graphs_give_the_results_without_them(preset):
-    model, graphs = on_gpu(preset), PredictionGraphs(min_occurrences=1)
+    model, graphs = on_gpu(preset), PredictionCudaGraphs(min_occurrences=1)
     # Kernels of other shapes round differently, so that scores near a threshold may pass only once.
     for sentences in (SENTENCES, (NESTED,), (SHARED_SUBJECT, EMPTY)) * 2:
         thresholds = Thresholds(0.5, 0.0, 0.0)
@@ -176,7 +176,7 @@ def test_graphs_give_the_results_without_them(preset):
 
 @pytest.mark.gpu
 def test_graphs_read_weights_that_are_trained_on():
-    model, graphs = on_gpu("swift"), PredictionGraphs(min_occurrences=1)
+    model, graphs = on_gpu("swift"), PredictionCudaGraphs(min_occurrences=1)
     before = predict(model, (NESTED,), graphs)
     with torch.no_grad():
         for weight in model.cascade.entity_head.parameters():
@@ -188,7 +188,7 @@ def test_graphs_read_weights_that_are_trained_on():
 
 @pytest.mark.gpu
 def test_a_model_that_moved_is_captured_again():
-    model, graphs = on_gpu("swift"), PredictionGraphs(min_occurrences=1)
+    model, graphs = on_gpu("swift"), PredictionCudaGraphs(min_occurrences=1)
     expected = predict(model, (NESTED,), graphs)
     model.to("cpu")
     model.to("cuda")
@@ -198,7 +198,7 @@ def test_a_model_that_moved_is_captured_again():
 @pytest.mark.gpu
 def test_warm_up_captures_the_graphs_of_single_sentences():
     extractor = Extractor.from_pretrained(device="cuda").warm_up()
-    graphs = prediction_graphs(extractor.model.cascade)
+    graphs = prediction_cuda_graphs(extractor.model.cascade)
     n_graphs = len(graphs)
     assert n_graphs == 8 * 3
     extractor.extract("We train a CRF for tagging.")
@@ -261,7 +261,7 @@ def test_decisions_on_scierc_are_those_without_graphs(precision):
     captured = model.predictor(precision=precision, cuda_graphs=True)
     for _ in range(MIN_OCCURRENCES):
         found = [captured.predict([example])[0] for example in dev]
-    assert len(prediction_graphs(model.cascade)) >= 8
+    assert len(prediction_cuda_graphs(model.cascade)) >= 8
     # In bf16 another padding rounds differently, which decides scores next to a threshold.
     assert n_different(found, expected) <= (1 if precision == "float32" else 0.05 * len(dev))
 
@@ -285,6 +285,6 @@ def test_large_batches_give_the_decisions_without_graphs(batch_words, precision)
     captured = model.predictor(batch_words=batch_words, precision=precision, cuda_graphs=True)
     for _ in range(4):
         found = captured.predict(dev * 4)
-    assert len(pass_graphs(model.cascade.encoder)) >= 3
+    assert len(pass_cuda_graphs(model.cascade.encoder)) >= 3
     # In bf16 another padding rounds differently, which decides scores next to a threshold.
     assert n_different(found, expected) <= (0.002 if precision == "float32" else 0.02) * len(found)

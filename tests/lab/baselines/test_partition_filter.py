@@ -148,10 +148,10 @@ def test_states_stay_in_full_precision():
     network = PartitionFilterNetwork(INPUT_WIDTH, 4).eval()
     inputs, lengths = example()
     exact = network(inputs.float(), lengths)
-    half = network(inputs.float(), lengths, half=True)
+    bf16 = network(inputs.float(), lengths, bf16=True)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         trained = network(inputs.float(), lengths)
-    assert half.dtype == trained.dtype == torch.float32
-    assert torch.equal(half, trained)
-    assert not torch.equal(exact, half)
-    torch.testing.assert_close(half, exact, rtol=0.05, atol=0.02)
+    assert bf16.dtype == trained.dtype == torch.float32
+    assert torch.equal(bf16, trained)
+    assert not torch.equal(exact, bf16)
+    torch.testing.assert_close(bf16, exact, rtol=0.05, atol=0.02)

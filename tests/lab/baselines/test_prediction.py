@@ -250,7 +250,7 @@ class TestPredictor:
     def test_bf16(self, method):
         model = _spread(method)
         exact, reduced = (model.predictor(precision=p) for p in ("auto", "bf16"))
-        assert (exact.half, reduced.half) == (False, True)
+        assert (exact.bf16, reduced.bf16) == (False, True)
         assert reduced.device.type == "cpu"
         n_found = [sum(len(s.entities) for s in p.predict(examples())) for p in (exact, reduced)]
         assert n_found[1] == pytest.approx(n_found[0], rel=0.2)

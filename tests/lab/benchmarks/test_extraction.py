@@ -7,7 +7,7 @@ from cascade_srn.config import PRESETS, Thresholds
 from cascade_srn.lab.benchmarks.extract import Extraction, accepting_thresholds, group_examples, with_bilstm
 from cascade_srn.lab.benchmarks.options import ExtractOptions as Options
 from cascade_srn.lab.benchmarks.workload import count
-from cascade_srn.network.collate import candidate_subjects
+from cascade_srn.network.batch import candidate_subjects
 from cascade_srn.network.sequence import BiLSTM
 
 EXAMPLES = [example for example in examples() if len(example.sentence)]

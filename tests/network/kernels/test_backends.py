@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cascade_srn.errors import ConfigError
-from cascade_srn.network import kernels as srn_kernels
+from cascade_srn.network import srn
 from cascade_srn.network.srn import SelectionRecurrentCell, SelectionRecurrentNetwork
 
 LENGTHS = torch.tensor([4, 6, 1])
@@ -27,7 +27,7 @@ def test_an_unknown_backend_is_refused() -> None:
 
 
 def test_triton_is_refused_if_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(srn_kernels, "_has_triton", lambda: False)
+    monkeypatch.setattr(srn, "_has_triton", lambda: False)
     cell = SelectionRecurrentCell(5, 8, n_tasks=3, backend="triton")
     with pytest.raises(ConfigError, match="'triton'") as error:
         cell(torch.randn(3, 6, 5), LENGTHS)
@@ -48,7 +48,7 @@ def test_states_keep_the_weights_precision_under_autocast(backend: str) -> None:
 def test_half_precision_applies_to_the_projection_only(backend: str) -> None:
     network = SelectionRecurrentNetwork(5, 8, n_tasks=3, bidirectional=True, backend=backend)
     inputs = torch.randn(3, 6, 5)
-    found, exact = network(inputs, LENGTHS, half=True), network(inputs, LENGTHS)
+    found, exact = network(inputs, LENGTHS, bf16=True), network(inputs, LENGTHS)
     assert found.dtype == torch.float32
     assert not torch.equal(found, exact)
     torch.testing.assert_close(found, exact, rtol=0.05, atol=0.02)

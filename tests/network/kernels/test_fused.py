@@ -1,4 +1,4 @@
-"""The fused scan, compared with the plain loop."""
+"""The fused scans, with and without gradients, compared with the plain loop, and the packing of sequences."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given as given_by
+from hypothesis import strategies as st
 from torch import Tensor
 
-from cascade_srn.network.kernels.fused import fused_srn_scan, monomials, monomials_to_gates
-from cascade_srn.network.kernels.reference import CELL_BOUND, Packing, selection_gates, srn_scan
+from cascade_srn.network.kernels import CELL_BOUND, fused, monomials
+from cascade_srn.network.kernels.fused import Packing, fused_srn_scan, inference_srn_scan, monomials_to_gates
+from cascade_srn.network.kernels.reference import selection_gates, srn_scan
 from cascade_srn.network.sequence import padding_mask
+from cascade_srn.network.srn import SelectionRecurrentCell
 
 
 def scan(projected: Tensor, *rest: Any) -> Tensor:
@@ -111,3 +115,87 @@ def test_nothing_to_scan() -> None:
         found = scan(*given, 3, torch.full(shape[:1], shape[1]))
         assert found.shape == (*shape, 7, 2)
         found.sum().backward()
+
+
+@given_by(st.lists(st.integers(0, 6), max_size=5), st.integers(0, 2))
+def test_real_positions_step_by_step_and_back(lengths: list[int], padding: int) -> None:
+    length = max(lengths, default=0) + padding
+    packing = Packing(torch.tensor(lengths, dtype=torch.long), length)
+    order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
+    expected = [(row, step) for step in range(length) for row in order if lengths[row] > step]
+    assert [(int(p) // length, int(p) % length) for p in packing.positions] == expected
+    assert packing.counts == [n for n in (sum(k > step for k in lengths) for step in range(length)) if n]
+    values = torch.randn(len(lengths), length, 3)
+    found = packing.unpack(packing.pack(values))
+    assert found.shape == values.shape
+    for row, n in enumerate(lengths):
+        assert torch.equal(found[row, :n], values[row, :n])
+        assert not found[row, n:].any()
+
+
+def scan_without_gradients(given: list[Tensor], n_tasks: int, lengths: list[int]) -> Tensor:
+    projected, *weights = given
+    packing = Packing(torch.tensor(lengths), projected.shape[1])
+    return packing.spread(inference_srn_scan(packing.pack(projected), *weights, n_tasks, packing.counts))
+
+
+@pytest.mark.parametrize(
+    ("n_tasks", "length", "hidden", "lengths"),
+    [
+        (3, 1, 1, [1]),
+        (3, 9, 4, [9]),
+        (3, 9, 4, [5]),
+        (3, 4, 2, [0]),
+        (3, 4, 2, [0, 0]),
+        (3, 7, 5, [7, 7, 7]),
+        (2, 7, 5, [3, 7, 5]),
+        (4, 7, 5, [3, 7, 5]),
+        (3, 12, 3, [2, 0, 9, 2]),
+    ],
+)
+@pytest.mark.parametrize("inference_mode", [False, True])
+def test_the_scan_without_gradients_equals_the_plain_loop(
+    n_tasks: int, length: int, hidden: int, lengths: list[int], inference_mode: bool
+) -> None:
+    given = arguments(n_tasks, len(lengths), length, hidden)
+    with torch.inference_mode(inference_mode), torch.no_grad():
+        real = padding_mask(torch.tensor(lengths), length)[:, :, None, None]
+        expected = srn_scan(*given, n_tasks) * real
+        torch.testing.assert_close(scan_without_gradients(given, n_tasks, lengths), expected, rtol=1e-12, atol=1e-12)
+
+
+@torch.no_grad()
+def test_the_scan_without_gradients_ignores_padding() -> None:
+    given = arguments(3, 2, 4, 3)
+    before = scan_without_gradients(given, 3, [2, 4])
+    given[0][0, 2:] = torch.nan
+    assert torch.equal(scan_without_gradients(given, 3, [2, 4]), before)
+
+
+@torch.no_grad()
+def test_the_scan_without_gradients_clamps_cells() -> None:
+    given = arguments(3, 2, 12, 4)
+    given[2] *= 1000
+    expected = srn_scan(*given, 3)
+    assert expected.abs().max() > CELL_BOUND / 10
+    torch.testing.assert_close(scan_without_gradients(given, 3, [12, 12]), expected)
+
+
+def test_a_cell_uses_it_without_gradients_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def count(*arguments: object) -> Tensor:
+        calls.append(1)
+        return inference_srn_scan(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fused, "inference_srn_scan", count)
+    cell = SelectionRecurrentCell(6, 4, n_tasks=3)
+    inputs, lengths = torch.randn(3, 5, 6), torch.tensor([5, 2, 0])
+    with_gradients = cell(inputs, lengths)
+    assert not calls
+    with torch.inference_mode():
+        found = cell(inputs, lengths)
+    assert calls == [1]
+    torch.testing.assert_close(found, with_gradients)
+    # Nothing that was made in inference mode is used in training.
+    cell(inputs, lengths).sum().backward()

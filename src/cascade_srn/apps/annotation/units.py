@@ -18,7 +18,7 @@ from cascade_srn.types import Document, Sentence, Span
 
 if TYPE_CHECKING:
     from cascade_srn.extractor import Extractor
-    from cascade_srn.inference.annotations import ScoredTriple, SearchResult
+    from cascade_srn.inference.decode import ScoredTriple, SearchResult
     from cascade_srn.inference.predictor import Predictor
     from cascade_srn.network.examples import Example
 
@@ -239,7 +239,7 @@ def annotate(extractor: Extractor, units: Sequence[Unit], batch_words: int = 409
 
 def _examples(extractor: Extractor, units: Sequence[Unit]) -> list[Example]:
     """Return the sentences of units with the context that the model reads."""
-    from cascade_srn.inference.checks import refuse_forked
+    from cascade_srn.inference.predictor import refuse_forked
 
     refuse_forked(survives=extractor.model.survives_fork)
     found = {unit.position: unit.document for unit in units}

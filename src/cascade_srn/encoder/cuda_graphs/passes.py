@@ -19,22 +19,14 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from cascade_srn.encoder.cuda_graphs.pool import GraphPool, RecurringGraphs
+from cascade_srn.encoder.cuda_graphs.pool import CudaGraphPool, RecurringCudaGraphs
+from cascade_srn.encoder.pretrained import read_pass
 
 # Bounds the memory of the graphs. All share one pool, and one tensor for their outputs.
 _MAX_GRAPHS = 64
 
 
-def read_pass(model: Any, ids: Tensor, mask: Tensor) -> Tensor:
-    """Run an encoder of transformers.
-
-    Shapes: ids, mask (n_windows, n_pieces); returns (n_windows × n_pieces, width)
-    """
-    hidden: Tensor = model(input_ids=ids, attention_mask=mask.long())[0]
-    return hidden.flatten(0, 1)
-
-
-class HalfLinears:
+class Bf16Linears:
     """A copy of a module whose linear layers are stored in bfloat16. All other weights are those of the module.
 
     In autocast, it computes what the module computes, without casting the weights each time.
@@ -54,10 +46,10 @@ class HalfLinears:
                             self._replace(layer, name, weight)
 
     def _replace(self, layer: nn.Module, name: str, weight: Tensor) -> None:
-        half = nn.Parameter(weight.detach().to(torch.bfloat16), requires_grad=False)
-        setattr(layer, name, half)
+        bf16 = nn.Parameter(weight.detach().to(torch.bfloat16), requires_grad=False)
+        setattr(layer, name, bf16)
         self._weights.append(weight.detach())
-        self._copies.append(half.detach())
+        self._copies.append(bf16.detach())
 
     def update(self) -> None:
         """Copy the weights of the module again, which may have changed."""
@@ -77,21 +69,21 @@ class _CapturedPass:
     output: Tensor
 
 
-class PassGraphs(RecurringGraphs):
+class PassCudaGraphs(RecurringCudaGraphs):
     """Graphs of the passes of one encoder. They compute what a pass without a graph computes.
 
     All threads may use them. They run one after the other, on the default stream of the device.
     """
 
     def __init__(self, *, max_graphs: int = _MAX_GRAPHS, **settings: Any) -> None:
-        """Make the graphs. See :class:`.RecurringGraphs` for ``settings``."""
+        """Make the graphs. See :class:`.RecurringCudaGraphs` for ``settings``."""
         self._lock = Lock()
         super().__init__(max_graphs=max_graphs, **settings)
 
     def _clear(self) -> None:
         super()._clear()
         self._captured: dict[tuple[torch.Size, bool], _CapturedPass] = {}
-        self._half: HalfLinears | None = None
+        self._bf16: Bf16Linears | None = None
         self._output: Tensor | None = None
         self._is_old = False
 
@@ -99,23 +91,23 @@ class PassGraphs(RecurringGraphs):
         """Read the weights again before the next pass. They may have changed since the last prediction."""
         self._is_old = True
 
-    def read(self, model: nn.Module, ids: Tensor, mask: Tensor, half: bool) -> Tensor | None:
-        """Run a pass by replay, in bfloat16 if ``half``. Return None if its shape has no graph yet.
+    def read(self, model: nn.Module, ids: Tensor, mask: Tensor, bf16: bool) -> Tensor | None:
+        """Run a pass by replay, in bfloat16 if ``bf16``. Return None if its shape has no graph yet.
 
         Shapes: ids, mask (n_windows, n_pieces); returns (n_windows × n_pieces, width)
         """
         with self._lock:
             self._drop_if_moved(model)
-            key = ids.shape, half
+            key = ids.shape, bf16
             if key not in self._captured:
-                made = self._make(key, model, ids.device, lambda pool: self._capture_pass(model, ids, mask, half, pool))
+                made = self._make(key, model, ids.device, lambda pool: self._capture_pass(model, ids, mask, bf16, pool))
                 if made is None:
                     return None
                 self._captured[key] = made
             captured = self._captured[key]
             with _on_default_stream(ids.device):
-                if self._is_old and self._half is not None:
-                    self._half.update()
+                if self._is_old and self._bf16 is not None:
+                    self._bf16.update()
                     self._is_old = False
                 captured.ids.copy_(ids)
                 captured.mask.copy_(mask)
@@ -127,18 +119,18 @@ class PassGraphs(RecurringGraphs):
             return found
 
     def _capture_pass(
-        self, model: nn.Module, ids: Tensor, mask: Tensor, half: bool, pool: GraphPool | None
+        self, model: nn.Module, ids: Tensor, mask: Tensor, bf16: bool, pool: CudaGraphPool | None
     ) -> _CapturedPass:
         kind = ids.device.type
-        if half:
-            if self._half is None:
-                self._half = HalfLinears(model)
-            model = self._half.module
+        if bf16:
+            if self._bf16 is None:
+                self._bf16 = Bf16Linears(model)
+            model = self._bf16.module
         ids, mask = ids.clone(), mask.clone()
         static: list[Tensor] = []
 
         def run() -> None:
-            with torch.autocast(kind, torch.bfloat16, cache_enabled=False) if half else nullcontext():
+            with torch.autocast(kind, torch.bfloat16, cache_enabled=False) if bf16 else nullcontext():
                 vectors = read_pass(model, ids, mask)
             if not static:
                 static.append(self._static_output(vectors))
@@ -175,14 +167,14 @@ def _on_default_stream(device: torch.device) -> Iterator[None]:
 
 
 # Not attributes of the encoders, because graphs cannot be copied or pickled.
-_GRAPHS: WeakKeyDictionary[nn.Module, PassGraphs] = WeakKeyDictionary()
+_GRAPHS: WeakKeyDictionary[nn.Module, PassCudaGraphs] = WeakKeyDictionary()
 _MAKING = Lock()
 
 
-def pass_graphs(encoder: nn.Module) -> PassGraphs:
+def pass_cuda_graphs(encoder: nn.Module) -> PassCudaGraphs:
     """Return the graphs of an encoder."""
     with _MAKING:
-        return _GRAPHS.setdefault(encoder, PassGraphs())
+        return _GRAPHS.setdefault(encoder, PassCudaGraphs())
 
 
 def begin_prediction(encoder: nn.Module) -> None:

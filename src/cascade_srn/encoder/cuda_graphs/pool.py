@@ -15,7 +15,7 @@ MIN_OCCURRENCES = 3
 Captured = TypeVar("Captured")
 
 
-class GraphPool:
+class CudaGraphPool:
     """Memory and stream of the CUDA graphs of a model. The graphs are replayed one after the other."""
 
     def __init__(self, device: torch.device) -> None:
@@ -39,7 +39,7 @@ class GraphPool:
         return graph
 
 
-class Addresses:
+class WeightAddresses:
     """Addresses of weights, which graphs contain. Another device or type of the weights changes them."""
 
     def __init__(self, module: nn.Module) -> None:
@@ -54,7 +54,7 @@ class Addresses:
         return any(self._weights[i].data_ptr() != self._values[i].data_ptr() for i in (0, -1))
 
 
-class RecurringGraphs:
+class RecurringCudaGraphs:
     """Graphs for prediction with one model, each captured when its shape recurs.
 
     ``capture`` False calls the same functions without graphs, for tests without a GPU.
@@ -67,9 +67,9 @@ class RecurringGraphs:
 
     def _clear(self) -> None:
         self._occurrences: Counter[Hashable] = Counter()
-        self._pool: GraphPool | None = None
+        self._pool: CudaGraphPool | None = None
         self._n_graphs = 0
-        self._addresses: Addresses | None = None
+        self._addresses: WeightAddresses | None = None
 
     def __len__(self) -> int:
         return self._n_graphs
@@ -80,7 +80,7 @@ class RecurringGraphs:
             self._clear()
 
     def _make(
-        self, key: Hashable, module: nn.Module, device: torch.device, make: Callable[[GraphPool | None], Captured]
+        self, key: Hashable, module: nn.Module, device: torch.device, make: Callable[[CudaGraphPool | None], Captured]
     ) -> Captured | None:
         """Make what is captured for a shape if its time has come, and return it, or None."""
         if not self._can_capture or self._n_graphs >= self.max_graphs:
@@ -89,10 +89,10 @@ class RecurringGraphs:
         if self._occurrences[key] < self.min_occurrences:
             return None
         if self._addresses is None:
-            self._addresses = Addresses(module)
+            self._addresses = WeightAddresses(module)
         try:
             if self._capture and self._pool is None:
-                self._pool = GraphPool(device)
+                self._pool = CudaGraphPool(device)
             made = make(self._pool)
         except RuntimeError as error:
             reason = str(error).strip().partition("\n")[0]

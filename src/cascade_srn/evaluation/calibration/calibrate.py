@@ -27,8 +27,7 @@ from cascade_srn.evaluation.calibration.scaling import (
     sigmoid,
 )
 from cascade_srn.evaluation.scores import score
-from cascade_srn.inference.annotations import entity_score
-from cascade_srn.inference.overlaps import have_overlaps
+from cascade_srn.inference.decode import entity_score, have_overlaps
 from cascade_srn.model.model import Model
 from cascade_srn.network.examples import Example
 

@@ -1,7 +1,7 @@
 """Padding of small batches to few shapes, so that a CUDA graph can be captured for each shape.
 
-A graph reads its inputs from one buffer of integers. :func:`pack_rows` and :func:`pack_spans` fill such a buffer, and
-the layouts tell where each input is.
+A graph reads its inputs from one buffer of integers. :func:`pack_rows` and :meth:`SpanPairs.pack` fill such a buffer.
+The ``sizes`` of a shape tell where each input is.
 """
 
 from __future__ import annotations

@@ -15,16 +15,14 @@ from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from cascade_srn.encoder.cuda_graphs.pool import GraphPool, RecurringGraphs
+from cascade_srn.encoder.cuda_graphs.pool import CudaGraphPool, RecurringCudaGraphs
 from cascade_srn.encoder.pieces import RowBatch
 from cascade_srn.encoder.windows import Integers
 from cascade_srn.inference.cuda_graphs.static_shapes import RowShape, SpanShape, split_points
-from cascade_srn.inference.decode import Floats
-from cascade_srn.inference.transfer import HostCopy
+from cascade_srn.inference.torch_turns import HostCopy
 from cascade_srn.network.cascade import Cascade
 from cascade_srn.network.fusion import Queries
 from cascade_srn.network.loss import SpanLabels
@@ -44,7 +42,7 @@ class StaticCall:
         features: The features that the last launch computed, valid until the next one.
     """
 
-    def __init__(self, compute: Compute, size: int, device: torch.device, pool: GraphPool | None) -> None:
+    def __init__(self, compute: Compute, size: int, device: torch.device, pool: CudaGraphPool | None) -> None:
         self._compute: Compute | None = compute
         self._buffer = torch.zeros(size, dtype=torch.int64, device=device)
         self._host = torch.zeros(size, dtype=torch.int64, pin_memory=device.type == "cuda")
@@ -79,7 +77,7 @@ class WordsCall:
     """The first graph of a shape of rows, and the second graphs that read its features."""
 
     def __init__(
-        self, cascade: Cascade, shape: RowShape, device: torch.device, half: bool, pool: GraphPool | None
+        self, cascade: Cascade, shape: RowShape, device: torch.device, bf16: bool, pool: CudaGraphPool | None
     ) -> None:
         self.shape, self.device = shape, device
         self.related: dict[SpanShape, StaticCall] = {}
@@ -90,7 +88,7 @@ class WordsCall:
             self._position = torch.arange(shape.width)
 
         def compute(buffer: Tensor) -> tuple[Tensor, Tensor]:
-            features = cascade.features(self._rows(buffer), half=half)
+            features = cascade.features(self._rows(buffer), bf16=bf16)
             *boundaries, match = cascade.entity_boundaries(features)
             return features, torch.cat([part.flatten() for part in (*boundaries, match(self.pairs))])
 
@@ -111,7 +109,7 @@ class WordsCall:
             passes=((shape.n_rows, shape.width),),
         )
 
-    def add_related(self, cascade: Cascade, shape: SpanShape, pool: GraphPool | None) -> None:
+    def add_related(self, cascade: Cascade, shape: SpanShape, pool: CudaGraphPool | None) -> None:
         """Make the call for turns 2 and 3 of spans."""
 
         def compute(buffer: Tensor) -> tuple[Tensor, Tensor]:
@@ -134,11 +132,11 @@ def _smallest(logits: tuple[Tensor, ...]) -> Tensor:
     return first
 
 
-class PredictionGraphs(RecurringGraphs):
+class PredictionCudaGraphs(RecurringCudaGraphs):
     """The graphs of a model. One prediction at a time uses them, with :meth:`reserve`."""
 
     def __init__(self, *, max_graphs: int = _MAX_GRAPHS, **settings: Any) -> None:
-        """Make the graphs. See :class:`.RecurringGraphs` for ``settings``."""
+        """Make the graphs. See :class:`.RecurringCudaGraphs` for ``settings``."""
         self._lock = Lock()
         super().__init__(max_graphs=max_graphs, **settings)
 
@@ -154,7 +152,7 @@ class PredictionGraphs(RecurringGraphs):
         """Let other predictions use the graphs. All results of this one have been read."""
         self._lock.release()
 
-    def capture_ahead(self, cascade: Cascade, device: torch.device, half: bool, limit: int) -> None:
+    def capture_ahead(self, cascade: Cascade, device: torch.device, bf16: bool, limit: int) -> None:
         """Capture the graphs of single sentences now, unless a prediction uses the graphs.
 
         ``limit`` is the largest number of pieces that the encoder reads.
@@ -165,7 +163,7 @@ class PredictionGraphs(RecurringGraphs):
         try:
             has_related = cascade.relations is not None and cascade.relations.subject_fusion is not None
             for shape in RowShape.of_sentences(limit):
-                words = self.words(cascade, shape, device, half)
+                words = self.words(cascade, shape, device, bf16)
                 if words is None or not has_related:
                     continue
                 for spans in SpanShape.of_sentences():
@@ -174,12 +172,12 @@ class PredictionGraphs(RecurringGraphs):
             self.min_occurrences = usual
             self.release()
 
-    def words(self, cascade: Cascade, shape: RowShape, device: torch.device, half: bool) -> WordsCall | None:
+    def words(self, cascade: Cascade, shape: RowShape, device: torch.device, bf16: bool) -> WordsCall | None:
         """Return the call for rows of a shape, or None if there is none yet."""
         self._drop_if_moved(cascade)
-        key = shape, half
+        key = shape, bf16
         if key not in self._words:
-            made = self._make(key, cascade, device, lambda pool: WordsCall(cascade, shape, device, half, pool))
+            made = self._make(key, cascade, device, lambda pool: WordsCall(cascade, shape, device, bf16, pool))
             if made is None:
                 return None
             self._words[key] = made
@@ -194,23 +192,15 @@ class PredictionGraphs(RecurringGraphs):
 
 
 # Not attributes of the networks, because graphs cannot be copied or pickled.
-_GRAPHS: WeakKeyDictionary[Cascade, PredictionGraphs] = WeakKeyDictionary()
+_GRAPHS: WeakKeyDictionary[Cascade, PredictionCudaGraphs] = WeakKeyDictionary()
 _MAKING = Lock()
 
 
-def prediction_graphs(cascade: Cascade) -> PredictionGraphs:
+def prediction_cuda_graphs(cascade: Cascade) -> PredictionCudaGraphs:
     """Return the graphs of a model."""
     with _MAKING:
-        return _GRAPHS.setdefault(cascade, PredictionGraphs())
+        return _GRAPHS.setdefault(cascade, PredictionCudaGraphs())
 
 
 def _guard(device: torch.device) -> AbstractContextManager[Any]:
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
-
-
-def probability(logits: Floats, temperature: float, offset: Floats | float = 0.0) -> Floats:
-    """Return the probabilities of logits on the host, in float32."""
-    with np.errstate(over="ignore"):
-        scaled = logits / np.float32(temperature) + np.asarray(offset, dtype=np.float32)
-        found: Floats = np.float32(1) / (np.exp(-scaled) + np.float32(1))
-    return found

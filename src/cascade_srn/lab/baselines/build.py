@@ -24,7 +24,7 @@ from cascade_srn.lab.baselines.table_filling import (
     TableFilling,
     TwoTaskEncoder,
 )
-from cascade_srn.model.family import ENTITY_ROWS, RELATION_ROWS, LabelRows, ModelFamily
+from cascade_srn.model.build import ENTITY_ROWS, RELATION_ROWS, LabelRows, ModelFamily
 from cascade_srn.network.markers import Markers
 from cascade_srn.network.srn import SelectionRecurrentNetwork
 from cascade_srn.schema import Schema

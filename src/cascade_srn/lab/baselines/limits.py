@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from cascade_srn.config import ModelSettings
 from cascade_srn.errors import ConfigError, DataError
-from cascade_srn.model.unreachable import Unreachable, unreachable_by_key
+from cascade_srn.model.build import Unreachable, unreachable_by_key
 from cascade_srn.network.batch import BatchSettings
 from cascade_srn.network.examples import Example
 from cascade_srn.schema import Schema

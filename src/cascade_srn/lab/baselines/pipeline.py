@@ -18,9 +18,8 @@ from cascade_srn.config import FusionSettings, TurnWeights
 from cascade_srn.encoder.pieces import Row, RowBatch, WordPieces
 from cascade_srn.encoder.pretrained import PretrainedEncoder
 from cascade_srn.lab.baselines.limits import refuse_cascade_settings
-from cascade_srn.network.batch import DEFAULT_BATCH_SETTINGS, BatchSettings, to_device
+from cascade_srn.network.batch import DEFAULT_BATCH_SETTINGS, BatchSettings, corrupt, to_device
 from cascade_srn.network.cascade import CascadeLoss, words_at
-from cascade_srn.network.collate import corrupt
 from cascade_srn.network.examples import Example
 from cascade_srn.network.markers import Markers, marker_names
 from cascade_srn.network.span_extraction import MATCH_PRIOR, Pairs, pairs_within
@@ -278,17 +277,17 @@ class Pipeline(nn.Module):
         self.relations = relations
 
     def span_logits(
-        self, rows: RowBatch, spans: Pairs, *, half: bool = False, check: Callable[[], None] | None = None
+        self, rows: RowBatch, spans: Pairs, *, bf16: bool = False, check: Callable[[], None] | None = None
     ) -> Tensor:
         """Compute the logits of the classes of spans. Shape: (n_spans, 1 + n_entity_types)."""
-        logits: Tensor = self.spans(self.encoder.entities(rows, half=half, check=check), spans)
+        logits: Tensor = self.spans(self.encoder.entities(rows, bf16=bf16, check=check), spans)
         return logits
 
-    def pair_logits(self, rows: RowBatch, openings: Tensor, *, half: bool = False) -> Tensor:
+    def pair_logits(self, rows: RowBatch, openings: Tensor, *, bf16: bool = False) -> Tensor:
         """Compute the logits of the classes of pairs, one row each. Shape: (n_pairs, 1 + n_relation_types)."""
         if self.encoder.relations is None or self.relations is None:
             raise ValueError("this model has no relation model")
-        logits: Tensor = self.relations(self.encoder.relations(rows, half=half), openings)
+        logits: Tensor = self.relations(self.encoder.relations(rows, bf16=bf16), openings)
         return logits
 
     def forward(self, batch: PipelineBatch, weights: TurnWeights) -> CascadeLoss:

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from cascade_srn.encoder.pieces import Row
-from cascade_srn.inference.annotations import ScoredTriple, SearchResult, limit_entities, relation_score
 from cascade_srn.inference.batching import group_by_words
-from cascade_srn.inference.predictor import SearchSettings
+from cascade_srn.inference.cascade_search import SearchSettings
+from cascade_srn.inference.decode import ScoredTriple, SearchResult, limit_entities, relation_score
+from cascade_srn.inference.torch_turns import send
 from cascade_srn.lab.baselines.pipeline import N_MARKERS, NONE, Pipeline, PipelineCollator, ordered_pairs
 from cascade_srn.lab.baselines.table_filling import TableCollator, TableFilling
 from cascade_srn.network.batch import to_device
@@ -36,21 +37,23 @@ class TableSearch:
         batch = self.collator.pieces.batch(rows, max_pieces=self.settings.pass_pieces)
         cells = pairs_within(batch.word_lengths, self.settings.limits.entity_words)
         batch = batch.to(self.settings.device)
-        features = self.network.features(batch, half=self.settings.half, check=self.settings.check)
+        features = self.network.features(batch, bf16=self.settings.bf16, check=self.settings.check)
         if given_entities:
             entities = [list(sentence.entities) for sentence in sentences]
         else:
             cells = to_device(cells, self.settings.device)
             logits = self.network.entity_logits(features, batch.word_lengths, cells)
-            calibrated = logits / self.settings.temperatures.entity + self.settings.tensor(self.settings.entity_offset)
-            found = _accept_cells(calibrated, cells, self.settings.tensor(self.settings.entity))
+            calibrated = logits / self.settings.temperatures.entity + send(
+                self.settings.entity_offset, self.settings.device
+            )
+            found = _accept_cells(calibrated, cells, send(self.settings.entity, self.settings.device))
             entities = decode_entities(found, self.collator.schema.entity_types, len(sentences))
         kept, limited = limit_entities(entities, sentences, self.settings.limits)
         triples: list[list[ScoredTriple]] = [[] for _ in sentences]
         if self.network.relations is not None:
             cells = to_device(relation_candidates(kept), self.settings.device)
             logits = self.network.relation_logits(features, batch.word_lengths, cells)
-            threshold = self.settings.tensor(self.settings.object)
+            threshold = send(self.settings.object, self.settings.device)
             found = _accept_cells(logits / self.settings.temperatures.object, cells, threshold)
             triples = decode_triples(found, self.collator.schema.relation_types, kept)
         return [
@@ -165,10 +168,10 @@ class PipelineSearch:
         batch = self.collator.pieces.batch(rows, max_pieces=self.settings.pass_pieces)
         spans = to_device(pairs_within(batch.word_lengths, self.collator.max_words), self.settings.device)
         logits = self.network.span_logits(
-            batch.to(self.settings.device), spans, half=self.settings.half, check=self.settings.check
+            batch.to(self.settings.device), spans, bf16=self.settings.bf16, check=self.settings.check
         )
-        temperature, offset = self.settings.temperatures.entity, self.settings.tensor(self.settings.entity_offset)
-        threshold = self.settings.tensor(self.settings.entity)
+        temperature, offset = self.settings.temperatures.entity, send(self.settings.entity_offset, self.settings.device)
+        threshold = send(self.settings.entity, self.settings.device)
         index, labels, scores = accept_labels(logits, threshold, temperature, offset)
         names = self.collator.schema.entity_types
         entities: list[list[Span]] = [[] for _ in rows]
@@ -182,7 +185,7 @@ class PipelineSearch:
     ) -> Iterator[tuple[int, ScoredTriple]]:
         """Yield the triples of a batch with the index of their sentence. The word budget limits the pairs per batch."""
         pairs = [(i, *pair) for i, spans in enumerate(entities) for pair in ordered_pairs(spans)]
-        threshold, temperature = self.settings.tensor(self.settings.object), self.settings.temperatures.object
+        threshold, temperature = send(self.settings.object, self.settings.device), self.settings.temperatures.object
         names = self.collator.schema.relation_types
         costs = [self.collator.pieces.cost(row) for row in rows]
         for group in group_by_words([costs[i] + N_MARKERS for i, _, _ in pairs], self.settings.batch_words):
@@ -191,7 +194,7 @@ class PipelineSearch:
             marked, openings = self.collator.with_pairs(rows, members)
             batch = self.collator.pieces.batch(marked).to(self.settings.device)
             items = torch.tensor(openings, device=self.settings.device)
-            logits = self.network.pair_logits(batch, items, half=self.settings.half)
+            logits = self.network.pair_logits(batch, items, bf16=self.settings.bf16)
             accepted = (column.tolist() for column in accept_labels(logits, threshold, temperature))
             for index, label, score in zip(*accepted, strict=True):
                 sentence, subject, object_ = members[index]

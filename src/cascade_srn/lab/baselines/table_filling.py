@@ -110,11 +110,11 @@ class PartitionFilterNetwork(SequenceEncoder):
         bound = 1 / math.sqrt(hidden_width)
         nn.init.uniform_(self.recurrent_weight, -bound, bound)
 
-    def forward(self, inputs: Tensor, lengths: Tensor, *, half: bool = False) -> Tensor:
+    def forward(self, inputs: Tensor, lengths: Tensor, *, bf16: bool = False) -> Tensor:
         """See :class:`SequenceEncoder`. A feature is (3, hidden_width)."""
         real = padding_mask(lengths, inputs.shape[1])
         words = inputs.masked_fill(~real[:, :, None], 0.0)
-        with torch.autocast(inputs.device.type, dtype=torch.bfloat16) if half else nullcontext():
+        with torch.autocast(inputs.device.type, dtype=torch.bfloat16) if bf16 else nullcontext():
             projected = self.input_projection(words)
         # Half precision is too inaccurate for cumulative sums over hundreds of neurons.
         with torch.autocast(inputs.device.type, enabled=False):
@@ -314,10 +314,10 @@ class TableFilling(nn.Module):
         self.relations = relations
         self.dropout = nn.Dropout(dropout)
 
-    def features(self, rows: RowBatch, *, half: bool = False, check: Callable[[], None] | None = None) -> Tensor:
+    def features(self, rows: RowBatch, *, bf16: bool = False, check: Callable[[], None] | None = None) -> Tensor:
         """Compute entity, relation and shared features of all words. Shape: (n_rows, n_words, 3, hidden_width)."""
-        words = self.dropout(self.encoder(rows, half=half, check=check))
-        features: Tensor = self.sequence(words, rows.word_lengths, half=half)
+        words = self.dropout(self.encoder(rows, bf16=bf16, check=check))
+        features: Tensor = self.sequence(words, rows.word_lengths, bf16=bf16)
         return features
 
     def entity_logits(self, features: Tensor, lengths: Tensor, cells: Pairs) -> Tensor:

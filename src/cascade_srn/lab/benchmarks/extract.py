@@ -40,6 +40,7 @@ from cascade_srn.lab.benchmarks.workload import (
 )
 from cascade_srn.model.build import build_cascade
 from cascade_srn.model.model import Model
+from cascade_srn.network.batch import to_device
 from cascade_srn.network.examples import Example
 from cascade_srn.network.loss import SpanLabels
 from cascade_srn.network.span_extraction import Pairs
@@ -96,7 +97,7 @@ class Extraction:
     @property
     def precision(self) -> str:
         """Precision of the pretrained encoder."""
-        return "bf16" if self.predictor.half else "float32"
+        return "bf16" if self.predictor.bf16 else "float32"
 
     def __call__(self) -> list[Sentence]:
         """Run the extraction and return the sentences, batch by batch."""
@@ -123,7 +124,7 @@ class Extraction:
 
         @torch.inference_mode()
         def run() -> None:
-            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.predictor.half):
+            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.predictor.bf16):
                 for batch in batches:
                     encoder(input_ids=batch.piece_ids, attention_mask=batch.piece_mask.long())
 
@@ -137,7 +138,7 @@ class Extraction:
     def _features(self, examples: Sequence[Example]) -> tuple[Tensor, Tensor, SpanLabels]:
         rows = self._rows(examples)
         gold = self.model.cascade_collator.entity_labels([example.sentence.entities for example in examples])
-        return self.model.cascade.features(rows), rows.word_lengths, gold.to(self.predictor.device)
+        return self.model.cascade.features(rows), rows.word_lengths, to_device(gold, self.predictor.device)
 
     @torch.inference_mode()
     def _turn1(self, features: Tensor, lengths: Tensor, gold: SpanLabels) -> None:

@@ -1,94 +1,41 @@
-"""Implementations of the recurrent part of the SRN. Their results differ only by rounding."""
+"""Implementations of the recurrent part of the SRN, whose results differ only by rounding.
 
-from collections.abc import Callable
-from functools import cache
-from importlib.util import find_spec
+This module has what all of them share, with torch or without it: the sets of tasks and the polynomials of their gates.
+"""
 
-import torch
-from torch import Tensor
+from itertools import combinations
 
-from cascade_srn.errors import ConfigError
-from cascade_srn.network.kernels.reference import Packing, srn_scan
-from cascade_srn.network.sequence import padding_mask
+# Deviation: cell states are clamped to ± this bound. In the paper's equations they can grow at every word, and they
+# overflowed in training. Trained models stay far below the bound.
+CELL_BOUND = 10_000.0
 
 
-def choose_backend(backend: str, inputs: Tensor, hidden: int, n_tasks: int) -> str:
-    """Return the backend that runs for inputs (batch, length, …): "plain", "fused" or "triton".
+def task_sets(n_tasks: int) -> list[tuple[int, ...]]:
+    """Return all non-empty sets of tasks, smallest first: for three tasks e, s, o, es, eo, so, eso.
 
-    Inputs that "triton" does not support run with "fused".
+    The SRN has one memory for each of the ``2 ** n_tasks - 1`` sets, in this order.
     """
-    if backend == "triton" or (backend == "auto" and inputs.is_cuda and _has_triton()):
-        if not _has_triton():
-            raise ConfigError(
-                "srn_backend is 'triton', but triton is not installed",
-                "Install triton, or use 'auto'",
-                option="srn_backend",
-            )
-        from cascade_srn.network.kernels import triton_srn
-
-        if triton_srn.covers(inputs, hidden, n_tasks):
-            return "triton"
-    return "plain" if backend == "plain" else "fused"
+    return [s for size in range(1, n_tasks + 1) for s in combinations(range(n_tasks), size)]
 
 
-def run_cell(
-    backend: str,
-    inputs: Tensor,
-    lengths: Tensor,
-    project: Callable[[Tensor], Tensor],
-    weights: tuple[Tensor, Tensor, Tensor],
-    n_tasks: int,
-) -> Tensor:
-    """Compute the features of all task sets: tanh of the memories (paper, eq. 10), zero at padding.
+def monomials(n_tasks: int) -> list[tuple[int, ...]]:
+    """Return the sets of tasks in the order of the scan: sets without the last task, the task alone, sets with it.
 
-    ``project`` maps the vectors of words to the inputs of the gates. States have the precision of ``weights``, also
-    under autocast.
-
-    Shapes:
-        inputs: (batch, length, input_width), lengths: (batch,)
-        weights: as of :func:`cascade_srn.network.kernels.reference.srn_scan`
-        returns: (batch, length, n_sets, hidden)
+    In this order, the monomials that a task adds are one product of two contiguous blocks.
     """
-    if backend == "fused" and not torch.is_grad_enabled() and inputs.device.type == "cpu":
-        return _infer(inputs, lengths, project, weights, n_tasks)
-    if backend == "fused":
-        from cascade_srn.network.kernels.fused import fused_srn_scan
-
-        packing = Packing(lengths, inputs.shape[1])
-        projected = project(packing.pack(inputs))
-        with torch.autocast(inputs.device.type, enabled=False):
-            memories = fused_srn_scan(projected.to(weights[0].dtype), *weights, n_tasks, packing.counts)
-            return packing.unpack(memories.tanh())
-    if backend != "triton" or torch.is_grad_enabled():
-        # Padding may hold any value, even NaN, which must not reach a weight or its gradient.
-        inputs = torch.where(padding_mask(lengths, inputs.shape[1])[:, :, None], inputs, 0.0)
-    projected = project(inputs)
-    with torch.autocast(inputs.device.type, enabled=False):
-        if backend == "triton":
-            from cascade_srn.network.kernels import triton_srn
-
-            return triton_srn.triton_srn_scan(projected, *weights, n_tasks, lengths)
-        memories = srn_scan(projected.to(weights[0].dtype), *weights, n_tasks)
-        return memories.tanh() * padding_mask(lengths, inputs.shape[1])[:, :, None, None]
+    sets: list[tuple[int, ...]] = []
+    for task in range(n_tasks):
+        sets += [(task,), *((*members, task) for members in sets)]
+    return sets
 
 
-def _infer(
-    inputs: Tensor,
-    lengths: Tensor,
-    project: Callable[[Tensor], Tensor],
-    weights: tuple[Tensor, Tensor, Tensor],
-    n_tasks: int,
-) -> Tensor:
-    """Compute the same without gradients on a CPU."""
-    from cascade_srn.network.kernels.inference import inference_srn_scan
-
-    packing = Packing(lengths, inputs.shape[1])
-    projected = project(packing.pack(inputs))
-    with torch.autocast("cpu", enabled=False):
-        memories = inference_srn_scan(projected.to(weights[0].dtype), *weights, n_tasks, packing.counts)
-        return packing.spread(memories.tanh_())
+def gate_coefficients(n_tasks: int) -> list[list[float]]:
+    """Return the matrix that converts monomials to gates, and to memories: (n_sets, n_sets), rows are gates."""
+    return [[_coefficient(gate, monomial) for monomial in monomials(n_tasks)] for gate in task_sets(n_tasks)]
 
 
-@cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
+def _coefficient(gate: tuple[int, ...], monomial: tuple[int, ...]) -> float:
+    """Return the coefficient of a monomial in a gate: inclusion–exclusion for one task (eq. 5), else 0 or 1 (eq. 4)."""
+    if len(gate) > 1:
+        return float(gate == monomial)
+    return float((-1) ** (len(monomial) - 1)) if gate[0] in monomial else 0.0

@@ -1,9 +1,12 @@
 """The recurrent part of the SRN as in the paper's equations. It is the reference for the fast implementations."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
-from cascade_srn.network.task_sets import CELL_BOUND, task_sets
+from cascade_srn.network.kernels import CELL_BOUND, task_sets
+from cascade_srn.network.sequence import padding_mask
 
 
 def selection_gates(masters: Tensor) -> Tensor:
@@ -28,53 +31,28 @@ def selection_gates(masters: Tensor) -> Tensor:
     return torch.stack(gates)
 
 
-class Packing:
-    """The positions of a padded batch that are not padding, by step and then longest row first.
+def plain_features(
+    inputs: Tensor,
+    lengths: Tensor,
+    project: Callable[[Tensor], Tensor],
+    weights: tuple[Tensor, Tensor, Tensor],
+    n_tasks: int,
+) -> Tensor:
+    """Compute the features of all task sets: tanh of the memories (paper, eq. 10), zero at padding.
 
-    In this order, the rows that continue after a step are the first rows of that step.
+    ``project`` maps the vectors of words to the inputs of the gates. States have the precision of ``weights``, also
+    under autocast. All implementations have a function with these arguments.
 
-    Attributes:
-        counts: Number of rows that have a first item, a second item, and so on.
-        positions: (n_real,), flat positions in (batch × length).
+    Shapes:
+        inputs: (batch, length, input_width), lengths: (batch,)
+        weights: as of :func:`srn_scan`
+        returns: (batch, length, n_sets, hidden)
     """
-
-    def __init__(self, lengths: Tensor, length: int) -> None:
-        self.shape = (lengths.shape[0], length)
-        if lengths.shape[0] == 1:
-            # One sequence is in order already.
-            self.counts: list[int] = [1] * int(lengths[0])
-            self.positions = torch.arange(len(self.counts), device=lengths.device)
-            return
-        order = lengths.argsort(descending=True, stable=True)
-        step = torch.arange(length, device=lengths.device)[:, None]
-        real = lengths[order] > step
-        self.counts = [n for n in real.sum(1).tolist() if n]
-        self.positions = (order * length + step)[real]
-
-    def pack(self, values: Tensor) -> Tensor:
-        """Select the positions that are not padding. Shapes: (batch, length, …) to (n_real, …)."""
-        return values.flatten(0, 1).index_select(0, self.positions)
-
-    def unpack(self, packed: Tensor) -> Tensor:
-        """Restore the padded batch, with zeros at padding. Shapes: (n_real, …) to (batch, length, …)."""
-        batch, length = self.shape
-        flat = packed.new_zeros(batch * length, *packed.shape[1:]).index_copy(0, self.positions, packed)
-        padded: Tensor = flat.unflatten(0, self.shape)
-        return padded
-
-    def spread(self, packed: Tensor) -> Tensor:
-        """Restore the padded batch from rows and a last row for padding. It is faster than :meth:`unpack`.
-
-        Shapes: (n_real + 1, …) to (batch, length, …)
-        """
-        batch, length = self.shape
-        n_real = self.positions.shape[0]
-        if batch == 1 and n_real == length:
-            return packed[None, :n_real]
-        rows = torch.full((batch * length,), n_real, device=packed.device)
-        rows[self.positions] = torch.arange(n_real, device=packed.device)
-        padded: Tensor = packed.index_select(0, rows).unflatten(0, self.shape)
-        return padded
+    real = padding_mask(lengths, inputs.shape[1])[:, :, None]
+    # Padding may hold any value, even NaN, which must not reach a weight or its gradient.
+    projected = project(torch.where(real, inputs, 0.0))
+    with torch.autocast(inputs.device.type, enabled=False):
+        return srn_scan(projected.to(weights[0].dtype), *weights, n_tasks).tanh() * real[..., None]
 
 
 def srn_scan(

@@ -15,6 +15,7 @@ The tests compare the kernels with the plain loop, in Triton's interpreter if th
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -22,9 +23,9 @@ import torch
 import triton
 from torch import Tensor
 
-from cascade_srn.network.kernels.triton_backward import backward_kernel
-from cascade_srn.network.kernels.triton_forward import forward_kernel, pack_kernel
-from cascade_srn.network.task_sets import CELL_BOUND
+from cascade_srn.network.kernels import CELL_BOUND
+from cascade_srn.network.kernels.triton_kernels import backward_kernel, forward_kernel, pack_kernel
+from cascade_srn.network.sequence import padding_mask
 
 # Rows of the batch that one program runs: the fewest that the matrix units support.
 TILE = 16
@@ -47,6 +48,22 @@ def covers(inputs: Tensor, hidden: int, n_tasks: int) -> bool:
 @cache
 def _count_multiprocessors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def triton_features(
+    inputs: Tensor,
+    lengths: Tensor,
+    project: Callable[[Tensor], Tensor],
+    weights: tuple[Tensor, Tensor, Tensor],
+    n_tasks: int,
+) -> Tensor:
+    """Compute :func:`.reference.plain_features`."""
+    if torch.is_grad_enabled():
+        # Padding may hold any value, even NaN, which must not reach a weight or its gradient.
+        inputs = torch.where(padding_mask(lengths, inputs.shape[1])[:, :, None], inputs, 0.0)
+    projected = project(inputs)
+    with torch.autocast(inputs.device.type, enabled=False):
+        return triton_srn_scan(projected, *weights, n_tasks, lengths)
 
 
 def triton_srn_scan(

@@ -75,7 +75,7 @@ class Teacher:
 
     def features(self, batch: RowBatch) -> Tensor:
         """Encode rows that are on the device."""
-        return self.cascade.features(batch, half=self.bf16)
+        return self.cascade.features(batch, bf16=self.bf16)
 
     def tags(self, given: GivenEntities, features: Tensor) -> Tensor | None:
         """Return the entity tags, if the fusion uses them."""

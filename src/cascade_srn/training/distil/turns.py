@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cascade_srn.encoder.pieces import Row, RowBatch
-from cascade_srn.inference.annotations import relation_score, scale_score
-from cascade_srn.inference.decode import find_entity, list_spans, select_best
+from cascade_srn.inference.decode import find_entity, list_spans, relation_score, scale_score, select_best
 from cascade_srn.network.examples import Example
 from cascade_srn.network.fusion import Queries
 from cascade_srn.network.loss import SpanLabels, pair_positions

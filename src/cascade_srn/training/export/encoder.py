@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from cascade_srn.errors import ModelError
+from cascade_srn.model.folder import StoredTensor, find_tensors, read_tensors
 from cascade_srn.runtime.layers import Array
 from cascade_srn.runtime.model import INPUTS, OUTPUT
-from cascade_srn.runtime.stored import StoredTensor, find_tensors, read_tensors
 
 OPSET = 18
 # Protocol buffers, and thus files of ONNX without external data, are limited to 2 GiB.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cascade_srn.evaluation.scores import score
-from cascade_srn.model.base import BaseModel
+from cascade_srn.inference.predictor import BaseModel
 from cascade_srn.network.examples import Example, examples_of
 from cascade_srn.training.run_folder import TASKS
 from cascade_srn.types import Document, Sentence

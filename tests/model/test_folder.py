@@ -6,7 +6,7 @@ import torch
 from safetensors.torch import save_file
 
 from cascade_srn.errors import ModelError
-from cascade_srn.runtime.stored import find_tensors, read_tensors
+from cascade_srn.model.folder import find_tensors, read_tensors
 
 
 def test_all_types_and_places(tmp_path):

@@ -1,27 +1,36 @@
-"""The three turns of a cascade of torch by CUDA graphs, for small batches on a GPU."""
+"""The three turns and the search of a PyTorch cascade on a GPU.
+
+A GPU replays small batches, and the encoder passes of large ones, as CUDA graphs. It reads the next large batch while
+the host decodes the one before.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from cascade_srn.encoder.pieces import RowArrays
+from cascade_srn.encoder.cuda_graphs.passes import pass_cuda_graphs
+from cascade_srn.encoder.pieces import Row, RowArrays
 from cascade_srn.encoder.windows import Integers
+from cascade_srn.inference.cascade_search import CascadeSearch, EntityScores, ObjectScores, SearchSettings
 from cascade_srn.inference.cuda_graphs.static_shapes import (
+    MAX_PIECES,
+    MAX_ROWS,
     RowShape,
     SpanPairs,
     SpanShape,
     pack_rows,
     triangle_position,
 )
-from cascade_srn.inference.cuda_graphs.turns import PredictionGraphs, WordsCall, probability
-from cascade_srn.inference.decode import Floats
-from cascade_srn.inference.torch_turns import TorchTurns, Words
-from cascade_srn.inference.transfer import HostCopy
-from cascade_srn.inference.turns import EntityScores, ObjectScores
+from cascade_srn.inference.cuda_graphs.turns import PredictionCudaGraphs, WordsCall, prediction_cuda_graphs
+from cascade_srn.inference.decode import Floats, SearchResult, probability
+from cascade_srn.inference.torch_turns import HostCopy, TorchTurns, Words
+from cascade_srn.network.cascade import Cascade
+from cascade_srn.network.examples import Example, RowCollator
 
 
 @dataclass(frozen=True)
@@ -64,7 +73,7 @@ class CapturedTurns:
         pad_id: Piece of padding.
     """
 
-    def __init__(self, plain: TorchTurns, graphs: PredictionGraphs, *, limit: int, pad_id: int) -> None:
+    def __init__(self, plain: TorchTurns, graphs: PredictionCudaGraphs, *, limit: int, pad_id: int) -> None:
         self.plain = plain
         self.settings = plain.settings
         self.cascade = plain.cascade
@@ -80,7 +89,7 @@ class CapturedTurns:
         # A graph has a fixed precision.
         if shape is None or torch.is_autocast_enabled(settings.device.type):
             return self.plain.features(rows, entities=entities)
-        call = self.graphs.words(self.cascade, shape, settings.device, settings.half)
+        call = self.graphs.words(self.cascade, shape, settings.device, settings.bf16)
         if call is None:
             return self.plain.features(rows, entities=entities)
         scores = call.call.launch(lambda out: pack_rows(rows, shape, self.pad_id, out))
@@ -139,3 +148,84 @@ class CapturedTurns:
 
 def _as_words(words: Words | CapturedWords) -> Words:
     return words if isinstance(words, Words) else words.as_words()
+
+
+_THREAD = threading.local()
+
+
+class CudaSearch:
+    """Finds entities and triples in a batch with a PyTorch cascade. See :class:`.Search`."""
+
+    def __init__(
+        self,
+        cascade: Cascade,
+        collator: RowCollator,
+        settings: SearchSettings,
+        graphs: PredictionCudaGraphs | None = None,
+    ) -> None:
+        """Make the search. ``graphs`` are those to use in place of the model's own."""
+        self.cascade = cascade
+        self.collator = collator
+        self.settings = settings
+        self._graphs = graphs
+
+    def find(self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool) -> list[SearchResult]:
+        """Run the three turns, or turns 2 and 3 if the entities are given."""
+        plain = TorchTurns(self.cascade, self.settings)
+        graphs = self._usable_graphs(rows)
+        if graphs is None or not graphs.reserve():
+            # Another thread uses the graphs, or a prediction that this one interrupts.
+            return self._search(plain).find(examples, rows, given_entities=given_entities)
+        try:
+            pieces = self.collator.pieces
+            captured = CapturedTurns(plain, graphs, limit=pieces.limit, pad_id=pieces.pad_id)
+            return self._search(captured).find(examples, rows, given_entities=given_entities)
+        finally:
+            graphs.release()
+
+    def begin(
+        self, examples: Sequence[Example], rows: Sequence[Row], *, given_entities: bool
+    ) -> Callable[[], list[SearchResult]]:
+        """Let a GPU read the batch, and return a function that finds entities and triples in it."""
+        device = self.settings.device
+        replay = pass_cuda_graphs(self.cascade.encoder).read if self.settings.cuda_graphs else None
+        search = self._search(TorchTurns(self.cascade, self.settings, replay))
+        features = search.begin(examples, rows, given_entities=given_entities)
+        with torch.cuda.device(device):
+            ready = torch.cuda.Event()
+            ready.record()
+
+        def finish() -> list[SearchResult]:
+            # On another stream, because the GPU has been given the next batch already. Results are read before the
+            # features are freed, so that the streams need not wait for each other after that.
+            # The weights that autocast keeps belong to the other stream.
+            with torch.cuda.device(device), torch.cuda.stream(_turns_stream(device)), _without_casts():
+                torch.cuda.current_stream().wait_event(ready)
+                return search.finish(examples, rows, features, given_entities)
+
+        return finish
+
+    def _search(self, turns: TorchTurns | CapturedTurns) -> CascadeSearch:
+        return CascadeSearch(turns, self.collator, self.settings)
+
+    def _usable_graphs(self, rows: Sequence[Row]) -> PredictionCudaGraphs | None:
+        if self._graphs is not None:
+            return self._graphs
+        is_allowed = self.settings.cuda_graphs and self.settings.device.type == "cuda"
+        return prediction_cuda_graphs(self.cascade) if is_allowed and self._is_small(rows) else None
+
+    def _is_small(self, rows: Sequence[Row]) -> bool:
+        return len(rows) <= MAX_ROWS and len(rows) * max(len(row.pieces) for row in rows) <= MAX_PIECES
+
+
+def _without_casts() -> torch.autocast:
+    """Return a block in which autocast neither keeps nor reuses what it casts."""
+    return torch.autocast("cuda", enabled=False, cache_enabled=False)
+
+
+def _turns_stream(device: torch.device) -> torch.cuda.Stream:
+    """Return the stream of turns 2 and 3 of this thread. Its small kernels go before those of the encoder."""
+    streams: dict[torch.device, torch.cuda.Stream] = _THREAD.__dict__.setdefault("streams", {})
+    if device not in streams:
+        streams[device] = torch.cuda.Stream(device, priority=-1)
+    return streams[device]

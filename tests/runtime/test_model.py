@@ -1,0 +1,208 @@
+"""Models in ONNX Runtime: single texts and batches, long texts, threads, and damaged folders."""
+
+import json
+import os
+import shutil
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from cascade_srn.config import Thresholds
+from cascade_srn.errors import ConfigError, ModelError
+from cascade_srn.extractor import Extractor
+from cascade_srn.model.folder import ENCODER_FILE, LIGHT_FILE, TOKENIZER_FILE, WEIGHTS_FILE
+from cascade_srn.runtime.model import LightModel, Session
+from cascade_srn.storage.bundled import find_model
+from cascade_srn.storage.files import file_crc32
+from cascade_srn.types import Document
+
+pytest.importorskip("onnxruntime")
+TEXTS = [
+    "We train a CRF for named entity recognition.",
+    "It beats an HMM. We evaluate both on the Penn Treebank, which is a corpus of English newspaper articles.",
+    "",
+    "Parsing helps translation.",
+]
+LOW = Thresholds(0.2, 0.2, 0.2)
+
+
+@pytest.fixture(scope="module")
+def extractor():
+    return Extractor(LightModel.load(find_model(None)))
+
+
+def check_same(found, expected):
+    assert any(document.relations for document in expected)
+    for one, other in zip(found, expected, strict=True):
+        assert one.sentences == other.sentences  # without scores
+        scores = [[item.score for item in (*each.entities, *each.relations)] for each in (one, other)]
+        assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+
+
+def test_a_batch_finds_what_single_texts_find(extractor):
+    together = list(extractor.stream(TEXTS, thresholds=LOW, batch_words=64))
+    check_same(together, [extractor.extract(text, thresholds=LOW) for text in TEXTS])
+
+
+def test_a_sentence_of_several_windows(extractor):
+    words = ["We", "train", "a", "CRF", "for", "named", "entity", "recognition"]
+    filler = ["and", "the", "method", "is", "compared", "with", "others"] * 90
+    long = extractor.extract(Document.from_words([words + filler]), thresholds=LOW)
+    rows = extractor.model.rows
+    assert len(rows.pieces.arrays([rows.pieces.row(words + filler)]).piece_ids) > 2
+    assert ("CRF", "Method") in {(entity.text, entity.label) for entity in long.entities}
+    # Smaller encoder passes read the same windows.
+    check_same(extractor.predict([long], batch_words=64, thresholds=LOW), [long])
+
+
+def test_several_threads_use_one_model(extractor):
+    expected = [extractor.extract(text, thresholds=LOW) for text in TEXTS]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda text: extractor.extract(text, thresholds=LOW), TEXTS * 6))
+    check_same(found, expected * 6)
+
+
+def test_the_number_of_threads_does_not_change_decisions(extractor, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    other = Extractor(LightModel.load(find_model(None)))
+    assert other.model.network.read_windows.__self__.n_threads == 3
+    check_same(other(TEXTS), extractor(TEXTS))
+
+
+def test_windows_of_any_number_and_width(extractor):
+    read = extractor.model.network.read_windows
+    ids = np.array([[101, 2057, 3345, 102], [101, 2057, 102, 0]])
+    mask = (ids > 0).astype(np.int64)
+    together = read(ids, mask)
+    assert together.shape[:2] == (2, 4)
+    for number, width in ((0, 4), (1, 3)):
+        alone = read(ids[number : number + 1, :width], mask[number : number + 1, :width])
+        np.testing.assert_allclose(alone[0], together[number, :width], atol=1e-5)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Copy the bundled model, with links to its large files."""
+
+    def link(source, target):
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copy2(source, target)
+
+    return shutil.copytree(find_model(None), tmp_path / "model", copy_function=link)
+
+
+def write(folder, name, data):
+    """Replace a file, and not what it is linked to."""
+    (folder / name).unlink()
+    (folder / name).write_bytes(data)
+
+
+def change(folder, edit):
+    """Change ``light.json``, with the checksums of the files as they are now."""
+    record = json.loads((folder / LIGHT_FILE).read_text())
+    record["crc32"] = {name: file_crc32(folder / name) for name in record["crc32"]}
+    edit(record)
+    write(folder, LIGHT_FILE, json.dumps(record).encode())
+
+
+def nan_weight(folder):
+    weights = load_file(folder / WEIGHTS_FILE)
+    weights["entity_head.start.bias"] = np.full_like(weights["entity_head.start.bias"], np.nan)
+    (folder / WEIGHTS_FILE).unlink()
+    save_file(weights, folder / WEIGHTS_FILE, metadata={"format": "pt"})
+
+
+def lost_weight(folder):
+    weights = load_file(folder / WEIGHTS_FILE)
+    del weights["sequence.forward_cell.cell_bias"]
+    (folder / WEIGHTS_FILE).unlink()
+    save_file(weights, folder / WEIGHTS_FILE, metadata={"format": "pt"})
+
+
+DAMAGE = {
+    "no encoder": (lambda folder: (folder / ENCODER_FILE).unlink(), "encoder.onnx"),
+    "half an encoder": (lambda folder: write(folder, ENCODER_FILE, b"\x08"), "encoder.onnx"),
+    "another tokenizer": (lambda folder: write(folder, TOKENIZER_FILE, b"{}"), "tokenizer.json"),
+    "other weights": (lambda folder: write(folder, WEIGHTS_FILE, b"1234567890"), "model.safetensors"),
+    "a light.json that is no JSON": (lambda folder: write(folder, LIGHT_FILE, b"{"), "version None"),
+    "another version": (lambda folder: change(folder, lambda record: record.update(version=2)), "version 2"),
+    "no special pieces": (lambda folder: change(folder, lambda r: r.pop("special_pieces")), "special_pieces"),
+    "a wrong limit": (lambda folder: change(folder, lambda record: record.update(limit="many")), "ValueError"),
+    "checksums of nothing": (lambda folder: write(folder, LIGHT_FILE, b'{"version": 1}'), "encoder.onnx"),
+}
+CONSISTENT = {
+    "an encoder that is no ONNX": (lambda folder: write(folder, ENCODER_FILE, b"nothing"), "cannot be loaded"),
+    "a tokenizer that is none": (lambda folder: write(folder, TOKENIZER_FILE, b"{}"), "tokenizer"),
+    "weights that are not finite": (nan_weight, "entity_head.start.bias"),
+    "a missing weight": (lost_weight, "cell_bias"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_folder_is_refused_with_a_sentence(folder, name):
+    damage, problem = DAMAGE[name]
+    damage(folder)
+    with pytest.raises(ModelError) as failed:
+        LightModel.load(folder)
+    assert problem in failed.value.problem
+    assert failed.value.hint
+    assert "\n" not in str(failed.value)
+
+
+@pytest.mark.parametrize("name", CONSISTENT)
+def test_files_that_fit_their_checksums_are_checked_as_well(folder, name):
+    damage, problem = CONSISTENT[name]
+    damage(folder)
+    change(folder, lambda record: None)
+    with pytest.raises(ModelError) as failed:
+        LightModel.load(folder)
+    assert problem in failed.value.problem
+    assert failed.value.hint
+
+
+def test_a_folder_without_an_export(folder):
+    (folder / LIGHT_FILE).unlink()
+    with pytest.raises(ModelError, match="not exported"):
+        LightModel.load(folder)
+
+
+def test_without_onnxruntime(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(ModelError) as failed:
+        Session(folder / ENCODER_FILE)
+    assert "onnxruntime" in failed.value.problem
+    assert "pip install" in failed.value.hint
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"), [("Failed to allocate memory for X", MemoryError), ("bad shape", RuntimeError)]
+)
+def test_running_out_of_memory(extractor, monkeypatch, message, expected):
+    """ONNX Runtime reports it with an error of its own. The predictor halves a batch after a MemoryError."""
+    session = Session(find_model(None) / ENCODER_FILE)
+
+    class Full:
+        def run(self, *arguments):
+            raise RuntimeError(message)
+
+    monkeypatch.setattr(session, "_session", Full())
+    with pytest.raises(expected):
+        session.read(np.ones((1, 3), dtype=np.int64), np.ones((1, 3), dtype=np.int64))
+
+
+def test_what_it_cannot_do(extractor):
+    model = extractor.model
+    assert model.device is None
+    assert model.survives_fork
+    for refused, option in (
+        (lambda: model.to("cuda:1"), "device"),
+        (lambda: model.check_precision("bf16"), "precision"),
+    ):
+        with pytest.raises(ConfigError) as failed:
+            refused()
+        assert failed.value.option == option
