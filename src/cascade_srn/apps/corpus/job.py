@@ -23,8 +23,8 @@ from cascade_srn.apps.corpus.worker import write_failed_shard, write_unreadable_
 from cascade_srn.config import require_choice
 from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.runs.children import call_once
+from cascade_srn.storage.atomic import try_writing
 from cascade_srn.storage.bundled import find_model
-from cascade_srn.storage.folders import try_writing
 
 ENGINES = ("local", "ray")
 # Errors are counted as a share from this number of documents on.
