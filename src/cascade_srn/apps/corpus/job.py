@@ -297,7 +297,7 @@ class _Run:
                     shard = by_id.pop(result.shard)
                     if isinstance(result, ShardFailure):
                         result = self._give_up(shard, result)
-                    self._add(shard, result)
+                    self.totals.add(result)
                     self._show()
                     self._check_errors()
             finally:
@@ -307,12 +307,6 @@ class _Run:
             raise JobError(
                 f"the engine ended without a result for {len(by_id)} shards", "Resume the job", option="resume"
             )
-
-    def _add(self, shard: Shard, result: ShardResult) -> None:
-        n_rows = result.rows["documents"] + result.rows["errors"]
-        if n_rows != shard.n_rows:
-            raise JobError(f"shard {shard.id} has {shard.n_rows} rows, but {n_rows} were written", "Check the input")
-        self.totals.add(result)
 
     def _give_up(self, shard: Shard, failure: ShardFailure) -> ShardResult:
         """Write the rows of a failed shard to ``errors``, in a process of its own, because reading them may crash."""
