@@ -26,8 +26,8 @@ from cascade_srn.extractor import Extractor
 from cascade_srn.formats.files import replacing
 from cascade_srn.formats.reports import ReadReport
 from cascade_srn.schema import Schema
+from cascade_srn.storage.atomic import try_writing
 from cascade_srn.storage.bundled import is_model
-from cascade_srn.storage.folders import try_writing
 from cascade_srn.types import Document
 
 

@@ -26,9 +26,8 @@ from cascade_srn.model.folder import (
     stored_weights,
 )
 from cascade_srn.schema import Schema
-from cascade_srn.storage.bundled import bundled_models, find_model
+from cascade_srn.storage.bundled import bundled_models, find_model, push_files
 from cascade_srn.storage.files import checksum
-from cascade_srn.storage.hub import push_files
 
 # Sections of a card whose tables are shown.
 _SECTIONS = ("Scores", "Data", "Labels")

@@ -8,23 +8,23 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 
-from cascade_srn.apps.corpus.engine import Control, Engine, JobError, ShardFailure, stop_signals
+from cascade_srn.apps.corpus.engine import Control, CorpusEngine, JobError, ShardFailure, stop_signals
 from cascade_srn.apps.corpus.inputs import find_input_files, kept_types
 from cascade_srn.apps.corpus.local import LocalEngine
 from cascade_srn.apps.corpus.manifest import JobFolder, Manifest, model_checksum
 from cascade_srn.apps.corpus.plan import plan_shards
-from cascade_srn.apps.corpus.process import call_once
-from cascade_srn.apps.corpus.progress import Progress
+from cascade_srn.apps.corpus.progress import JobProgress
+from cascade_srn.apps.corpus.ray import RayEngine
 from cascade_srn.apps.corpus.settings import CorpusSettings, JobSpec
 from cascade_srn.apps.corpus.shards import Shard, ShardResult, Totals
 from cascade_srn.apps.corpus.worker import write_failed_shard, write_unreadable_shard
 from cascade_srn.config import require_choice
 from cascade_srn.errors import CascadeError, ConfigError
+from cascade_srn.runs.children import call_once
+from cascade_srn.storage.atomic import try_writing
 from cascade_srn.storage.bundled import find_model
-from cascade_srn.storage.folders import try_writing
 
 ENGINES = ("local", "ray")
 # Errors are counted as a share from this number of documents on.
@@ -88,11 +88,11 @@ def run(
     output: str | os.PathLike[str],
     *,
     model: str | Path | None = None,
-    engine: str | Engine = "local",
+    engine: str | CorpusEngine = "local",
     workers: int | str = "auto",
     resume: bool = False,
     settings: CorpusSettings | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[JobProgress], None] | None = None,
     array: tuple[int, int] | None = None,
 ) -> JobReport:
     """Extract entities and relations from a corpus to tables.
@@ -139,14 +139,13 @@ def run(
         return _Run(folder, manifest, job, shards, progress, task).run(engine, is_new=is_new)
 
 
-def _make_engine(engine: str | Engine, workers: int | str) -> Engine:
+def _make_engine(engine: str | CorpusEngine, workers: int | str) -> CorpusEngine:
     if not isinstance(engine, str):
         return engine
     require_choice("engine", engine, ENGINES, option="engine")
     if engine == "local":
         return LocalEngine(workers)
-    made: Engine = import_module("cascade_srn.apps.corpus.ray").RayEngine(workers)
-    return made
+    return RayEngine(workers)
 
 
 def _array_name(array: tuple[int, int] | None) -> str:
@@ -242,7 +241,7 @@ class _Run:
         manifest: Manifest,
         job: JobSpec,
         shards: Sequence[Shard],
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[JobProgress], None] | None,
         task: str,
     ) -> None:
         self.folder = folder
@@ -257,7 +256,7 @@ class _Run:
         self.n_failed = 0
         self.started = time.monotonic()
 
-    def run(self, engine: Engine, *, is_new: bool) -> JobReport:
+    def run(self, engine: CorpusEngine, *, is_new: bool) -> JobReport:
         """Process the shards that are not finished."""
         self.folder.remove_scratch(self.task)
         finished = set() if is_new else self._count_finished()
@@ -287,7 +286,7 @@ class _Run:
         self.before = copy.deepcopy(self.totals)
         return finished
 
-    def _process(self, engine: Engine, pending: Sequence[Shard]) -> None:
+    def _process(self, engine: CorpusEngine, pending: Sequence[Shard]) -> None:
         by_id = {shard.id: shard for shard in pending}
         self.started = time.monotonic()
         self._show()
@@ -298,7 +297,7 @@ class _Run:
                     shard = by_id.pop(result.shard)
                     if isinstance(result, ShardFailure):
                         result = self._give_up(shard, result)
-                    self._add(shard, result)
+                    self.totals.add(result)
                     self._show()
                     self._check_errors()
             finally:
@@ -308,12 +307,6 @@ class _Run:
             raise JobError(
                 f"the engine ended without a result for {len(by_id)} shards", "Resume the job", option="resume"
             )
-
-    def _add(self, shard: Shard, result: ShardResult) -> None:
-        n_rows = result.rows["documents"] + result.rows["errors"]
-        if n_rows != shard.n_rows:
-            raise JobError(f"shard {shard.id} has {shard.n_rows} rows, but {n_rows} were written", "Check the input")
-        self.totals.add(result)
 
     def _give_up(self, shard: Shard, failure: ShardFailure) -> ShardResult:
         """Write the rows of a failed shard to ``errors``, in a process of its own, because reading them may crash."""
@@ -376,7 +369,7 @@ class _Run:
             return
         done, before = self.totals, self.before
         self.progress(
-            Progress(
+            JobProgress(
                 n_shards=len(self.shards),
                 n_shards_done=done.n_shards,
                 n_documents=sum(shard.n_rows for shard in self.shards),

@@ -21,9 +21,8 @@ from cascade_srn.formats.jsonl import to_record
 from cascade_srn.formats.registry import write_documents
 from cascade_srn.formats.table import COLUMNS
 from cascade_srn.schema import Schema
-from cascade_srn.storage.atomic import AtomicFile, AtomicFolder
+from cascade_srn.storage.atomic import AtomicFile, AtomicFolder, leaving_no_folders
 from cascade_srn.storage.files import encodable_names, is_compressed
-from cascade_srn.storage.folders import leaving_no_folders
 from cascade_srn.types import Document
 
 if TYPE_CHECKING:
@@ -242,7 +241,7 @@ def _check_labels(schema: Schema) -> None:
 def check_output(format: str, output: Path | None) -> None:
     """Check that the output can be written, before a model is loaded."""
     if format == "parquet":
-        require_pyarrow(output)
+        require_pyarrow()
     if output is None:
         return
     if format == "brat":
@@ -292,7 +291,7 @@ def make_writer(
         _check_labels(schema)
         return BratWriter(output)
     if format == "parquet":
-        require_pyarrow(output)
+        require_pyarrow()
         if output is None and terminal:
             raise ConfigError("the format parquet needs a file to write to", "Give a file", option="output")
     if format == "html" and output is None and terminal:

@@ -18,14 +18,14 @@ from typing import Any
 
 from cascade_srn.apps.corpus.fields import InputSettings
 from cascade_srn.apps.corpus.inputs import RowReader, find_input_files
-from cascade_srn.apps.corpus.inspection import status
 from cascade_srn.apps.corpus.plan import plan_shards
+from cascade_srn.apps.corpus.progress import status
 from cascade_srn.errors import CascadeError, DataError
 from cascade_srn.lab.benchmarks.measuring import BenchmarkRun, Result, number, peak, take_turns, text
 from cascade_srn.lab.benchmarks.options import CorpusOptions
 from cascade_srn.lab.benchmarks.workload import example_corpus
+from cascade_srn.runs.children import end_process
 from cascade_srn.runs.device import find_device
-from cascade_srn.runs.parallel import end_process
 
 STREAM = "Extractor.stream"
 _POLL_SECONDS = 0.05

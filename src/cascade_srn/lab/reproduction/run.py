@@ -30,10 +30,10 @@ from cascade_srn.lab.reproduction.results import SeedValues, TableResult, draw_t
 from cascade_srn.lab.reproduction.tables import COLUMNS, SPEED, TABLES, PaperTable, find_paper_figures
 from cascade_srn.model.model import Model
 from cascade_srn.network.examples import examples_of
+from cascade_srn.runs.children import run_parallel
 from cascade_srn.runs.device import find_device
 from cascade_srn.runs.display import duration
 from cascade_srn.runs.environment import command_line, shareable
-from cascade_srn.runs.parallel import run_parallel
 from cascade_srn.runs.process import make_accelerator
 from cascade_srn.training.corpus import Corpus, read_corpus
 from cascade_srn.training.display import display

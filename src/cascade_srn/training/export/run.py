@@ -36,10 +36,9 @@ from cascade_srn.model.folder import (
 )
 from cascade_srn.model.model import Model
 from cascade_srn.runtime.model import ENCODER_WEIGHTS, EXPORT_VERSION, LightModel
-from cascade_srn.storage.atomic import replace_durably
+from cascade_srn.storage.atomic import replace_durably, replacing_folder, try_writing
 from cascade_srn.storage.bundled import find_model
 from cascade_srn.storage.files import checksum, file_crc32
-from cascade_srn.storage.folders import replacing_folder, try_writing
 from cascade_srn.training.export.encoder import export_encoder, quantize_encoder, require_same_vectors, share_weights
 from cascade_srn.training.export.parity import GUARDED, MAX_LOSS, Comparison, Parity
 from cascade_srn.training.run_folder import TASKS
