@@ -29,7 +29,7 @@ from transformers import (
     TrainingArguments,
 )
 
-from cascade_srn.inputs.raw_text import find_files, read_texts
+from cascade_srn.inputs.texts import find_texts, read_texts
 from cascade_srn.storage.bundled import find_model
 from cascade_srn.training.adapt.loop import AdaptLoop
 from cascade_srn.training.adapt.network import Masking, load_network
@@ -124,7 +124,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tokenizer = make_encoder(folder, options.size)
-        texts = read_texts(find_files([options.text]), field=options.field)
+        texts = read_texts(find_texts([options.text]), field=options.field)
         packed = pack(texts, tokenizer, n_pieces=N_PIECES, held_out=0.01)
         given = (folder, packed, tokenizer, options.steps)
         candidates: dict[str, Callable[[], float]] = {

@@ -75,15 +75,16 @@ def decode_text(data: bytes, place: Place) -> str:
         raise MalformedInput("not UTF-8", failure, Occurrence(place, "", found)) from None
 
 
-class _RepeatedKey(Exception):
+class _RepeatedKey(ValueError):
     """A key occurs twice in one object; the standard parser would keep the last value."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(key)
+        super().__init__("a key occurs more than once")
         self.key = key
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object from the keys and values that the JSON parser found, and refuse repeated keys."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise _RepeatedKey(next(key for key, number in Counter(key for key, _ in pairs).items() if number > 1))
@@ -95,7 +96,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 # Created once, because that takes longer than decoding a line.
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant)
+_DECODER = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_no_constant)
 
 
 def parse_json(text: str, place: Place) -> Value:

@@ -13,23 +13,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cascade_srn.apps.corpus.fields import InputSettings
     from cascade_srn.apps.corpus.inspection import StatusReport, status
     from cascade_srn.apps.corpus.job import JobInterrupted, JobReport, run
     from cascade_srn.apps.corpus.local import LocalEngine
     from cascade_srn.apps.corpus.progress import Progress
     from cascade_srn.apps.corpus.ray import RayEngine
     from cascade_srn.apps.corpus.settings import CorpusSettings
+    from cascade_srn.apps.corpus.shards import InputSettings
     from cascade_srn.apps.corpus.verification import VerifyReport, verify
 
 _MODULES = {
-    "fields": ("InputSettings",),
     "inspection": ("StatusReport", "status"),
     "job": ("JobInterrupted", "JobReport", "run"),
     "local": ("LocalEngine",),
     "progress": ("Progress",),
     "ray": ("RayEngine",),
     "settings": ("CorpusSettings",),
+    "shards": ("InputSettings",),
     "verification": ("VerifyReport", "verify"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -8,7 +8,7 @@ from typing import Any
 from cascade_srn.encoder.pieces import piece_limit
 from cascade_srn.encoder.pretrained import load_tokenizer
 from cascade_srn.errors import ConfigError
-from cascade_srn.inputs.raw_text import find_files, read_texts
+from cascade_srn.inputs.texts import find_texts, read_texts
 from cascade_srn.runs.environment import RunContext, shareable
 from cascade_srn.training.adapt.folder import AdaptFolder, load_state, save_state
 from cascade_srn.training.adapt.loop import AdaptLoop
@@ -63,7 +63,7 @@ class Adaptation:
     def _prepare(self, on_documents: Callable[[int], None], on_step: Callable[[int], None]) -> None:
         """Read the text, load the encoder and make the loop."""
         settings = self.settings
-        files = find_files(self.texts)
+        files = find_texts(self.texts)
         tokenizer = load_tokenizer(settings.encoder)
         network = load_network(settings.encoder, seed=settings.seed)
         self.new_head = network.new_head
@@ -144,7 +144,7 @@ def check_finished(
     with folder.lock():
         folder.check(settings, resume=True, overwrite=overwrite)
         removed = HeldOutSentences.read(holdout) if holdout else None
-        packed = _pack(find_files(texts), settings, load_tokenizer(settings.encoder), removed)
+        packed = _pack(find_texts(texts), settings, load_tokenizer(settings.encoder), removed)
         folder.refuse_other_text(packed.sha256)
         folder.finish()
 

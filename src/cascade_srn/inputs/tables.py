@@ -1,19 +1,91 @@
-"""Read the rows of a Parquet file in small batches."""
+"""Read the rows of CSV, TSV and Parquet files, and open the records of any format."""
 
+import csv
+import os
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
-from cascade_srn.apps.corpus.fields import DEFAULT_ID, InputSettings, suggest_field
 from cascade_srn.errors import DataError
-from cascade_srn.inputs.addresses import damaged
-from cascade_srn.inputs.records import BadValueError, Record, Records
+from cascade_srn.inputs.fields import BadValueError
+from cascade_srn.inputs.open import OpenFile, RawFile, damaged
+from cascade_srn.inputs.records import JsonLines, LineRecords, Record, Records, TextLines, WholeText
 from cascade_srn.storage.files import max_line_bytes
 
-MAGIC = b"PAR1"
+PARQUET_MAGIC = b"PAR1"
+_CORRECT = "Correct the record, or remove it"
 _BATCH_ROWS = 64
 _BUFFER = 4 << 20
+
+
+class CsvRows(LineRecords):
+    """Records of a CSV or TSV file with a header. Blank lines are ignored."""
+
+    def __init__(self, file: OpenFile, delimiter: str) -> None:
+        super().__init__(file)
+        # The limit of the module counts for the whole process, and is too low for long texts.
+        csv.field_size_limit(max(self.lines.limit, csv.field_size_limit()))
+        self._size = 0
+        self._ended = False
+        self._cells = csv.reader(_CsvLines(self), delimiter=delimiter, strict=True)
+        header = self._read()
+        self.columns = () if header is None else tuple(header.value)
+        if header is not None and header.problem is not None:
+            raise DataError(f"{file.address}, line {header.line}: {header.problem.problem}", "Check the header")
+
+    def next_line(self) -> str:
+        """Return the next line for the parser."""
+        start = self.lines.offset
+        line, problem = self.lines.read()
+        self._size += self.lines.offset - start
+        if self.lines.offset == start:
+            self._ended = True
+            raise StopIteration
+        if problem is not None or self._size > self.lines.limit:
+            raise csv.Error(problem.problem if problem else f"the record is longer than {self.lines.limit} bytes")
+        return line.decode("utf-8", "surrogateescape")
+
+    def _read(self) -> Record | None:
+        while True:
+            self._size, number = 0, self.lines.number + 1
+            try:
+                cells = next(self._cells)
+            except StopIteration:
+                return None
+            except csv.Error as error:
+                if self._ended:
+                    raise DataError(
+                        f"{self.file.address}: the file ends inside a quoted cell of the record at line {number}",
+                        "Close the quotes, or check that the file is complete",
+                    ) from error
+                problem = BadValueError(f"the record is not valid CSV ({error})", _CORRECT)
+                return Record(number, self._size, (), problem)
+            if cells:
+                return Record(number, self._size, cells)
+
+    def parse(self, record: Record) -> Mapping[str, Any]:
+        """Return the values of a record by field."""
+        if record.problem is not None:
+            raise record.problem
+        assert self.columns is not None
+        if len(record.value) != len(self.columns):
+            cells = f"the record has {len(record.value)} cells, but the header has {len(self.columns)}"
+            raise BadValueError(cells, _CORRECT)
+        return dict(zip(self.columns, record.value, strict=True))
+
+
+class _CsvLines:
+    """Iterator of lines that can continue after an error, unlike a generator."""
+
+    def __init__(self, records: CsvRows) -> None:
+        self._records = records
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        return self._records.next_line()
 
 
 class ParquetRows(Records):
@@ -28,7 +100,7 @@ class ParquetRows(Records):
         types: Arrow types of all columns, without dictionaries and extensions.
     """
 
-    def __init__(self, handle: BinaryIO, address: str, names: tuple[str, ...]) -> None:
+    def __init__(self, handle: BinaryIO, address: str, names: Sequence[str]) -> None:
         super().__init__()
         try:
             import pyarrow as pa
@@ -41,12 +113,14 @@ class ParquetRows(Records):
         self._limit = max_line_bytes()
         self._errors = (pa.ArrowException, OSError)
         try:
+            self._n_bytes = handle.seek(0, os.SEEK_END)
             # Without these, all pages of a row group are fetched at once.
             self._file = pq.ParquetFile(handle, buffer_size=_BUFFER, pre_buffer=False)
             schema = self._file.schema_arrow
             metadata = self._file.metadata
             sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         except self._errors as error:
+            handle.close()
             raise damaged(address, error) from error
         self.columns = tuple(schema.names)
         self.types = {column.name: _plain_type(column.type) for column in schema}
@@ -55,6 +129,11 @@ class ParquetRows(Records):
         self._batches = self._iterate(0)
         self._batch: Any = None
         self._at = 0
+
+    @property
+    def position(self) -> int:
+        """Share of the stored bytes of the rows read so far."""
+        return self._n_bytes * self.row // max(1, self._starts[-1])
 
     def _iterate(self, group: int) -> Iterator[Any]:
         groups = list(range(group, len(self._starts) - 1))
@@ -122,24 +201,6 @@ class ParquetRows(Records):
             yield from pc.fill_null(pc.binary_length(column), 0).to_pylist()
             self._at = self._batch.num_rows
 
-    def check_text_column(self, settings: InputSettings) -> None:
-        """Raise a DataError if there is no column of strings for the text."""
-        import pyarrow as pa
-
-        name = settings.field
-        repeated = [other for other in (*settings.names, DEFAULT_ID) if (self.columns or ()).count(other) > 1]
-        if repeated:
-            raise DataError(f"{self._address}: the column {repeated[0]!r} occurs more than once", "Rename one of them")
-        kind = self.types.get(name)
-        if kind is None:
-            raise DataError(f"{self._address}: no column {name!r}", suggest_field(name, self.types), option="field")
-        if kind not in (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.null()):
-            raise DataError(
-                f"{self._address}: the column {name!r} has the type {kind}, not a string",
-                "Name the column with the text",
-                option="field",
-            )
-
     def close(self) -> None:
         """Close the file."""
         self._file.close()
@@ -152,3 +213,39 @@ def _plain_type(kind: Any) -> Any:
     if isinstance(kind, pa.BaseExtensionType):
         return _plain_type(kind.storage_type)
     return _plain_type(kind.value_type) if pa.types.is_dictionary(kind) else kind
+
+
+def open_records(
+    address: str,
+    format: str,
+    names: Sequence[str],
+    *,
+    stream: BinaryIO | None = None,
+    max_bytes: int | None = None,
+) -> Records:
+    """Open a file of a known format to read its records.
+
+    Args:
+        address: The file.
+        format: "jsonl", "parquet", "csv", "tsv", "lines", or "text" for the file as one record.
+        names: Names of the fields to read, the one with the text first.
+        stream: Open stream to read instead of the file.
+        max_bytes: Size limit of a file that is one record; None for that of a line.
+    """
+    if format == "parquet" and stream is None:
+        return ParquetRows(cast(BinaryIO, RawFile(address, at_random=True)), address, names)
+    file = OpenFile(address, stream=stream)
+    try:
+        return read_records(file, format, names[0], max_bytes)
+    except BaseException:
+        file.close()
+        raise
+
+
+def read_records(file: OpenFile, format: str, field: str, max_bytes: int | None = None) -> LineRecords | WholeText:
+    """Return the records of an open file, which is not Parquet, as :func:`open_records` does."""
+    if format in ("csv", "tsv"):
+        return CsvRows(file, "\t" if format == "tsv" else ",")
+    if format == "text":
+        return WholeText(file, field, max_bytes)
+    return JsonLines(file, field) if format == "jsonl" else TextLines(file, field)
