@@ -12,7 +12,7 @@ from cascade_srn.formats.files import open_file, open_for_writing, read_head, re
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.jsonl import number_entities
 from cascade_srn.formats.reports import Place
-from cascade_srn.formats.standoff import Link, Mention, StandoffReader
+from cascade_srn.formats.standoff import Link, StandoffEntity, StandoffReader
 from cascade_srn.storage.files import decompress
 from cascade_srn.types import Document
 
@@ -116,14 +116,16 @@ def _join_text(parts: list[Value]) -> str:
     return text
 
 
-def _read_annotation(item: Value) -> Mention:
+def _read_annotation(item: Value) -> StandoffEntity:
     places = item.field("locations").items(1)
     if len(places) > 1:
         raise item.refuse("discontinuous span", "which is not one contiguous span", "Use one span, or skip it")
     start, length = places[0].field("offset").integer(), places[0].field("length").integer()
     text = item.get("text")
     label = item.field("infons").field("type").label()
-    return Mention(item.field("id").identifier(), start, start + length, label, None if text is None else text.string())
+    return StandoffEntity(
+        item.field("id").identifier(), start, start + length, label, None if text is None else text.string()
+    )
 
 
 def _read_relation(item: Value) -> Iterator[Link]:

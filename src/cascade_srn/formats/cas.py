@@ -19,7 +19,7 @@ from cascade_srn.formats.files import read_bytes, read_head, replacing
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.jsonl import number_entities
 from cascade_srn.formats.reports import Occurrence, Place
-from cascade_srn.formats.standoff import Link, Mention, StandoffReader, group_words
+from cascade_srn.formats.standoff import Link, StandoffEntity, StandoffReader, group_words
 from cascade_srn.storage.files import files_below, is_hidden, max_file_bytes
 from cascade_srn.types import Document, Offsets
 
@@ -162,11 +162,11 @@ class _Annotation:
         return f"{self.source.type.name}({self.source.begin}, {self.source.end})"
 
 
-def _read_mention(item: Value) -> Mention:
+def _read_mention(item: Value) -> StandoffEntity:
     source = item.raw.source
     if type(source.begin) is not int or type(source.end) is not int:
         raise item.refuse("wrong type", "which has no offsets")
-    return Mention(source.xmiID, source.begin, source.end, item.raw.label)
+    return StandoffEntity(source.xmiID, source.begin, source.end, item.raw.label)
 
 
 def _read_link(item: Value) -> Iterator[Link]:

@@ -8,7 +8,7 @@ from cascade_srn.formats.base import SCORES, Format, ReadContext
 from cascade_srn.formats.files import open_for_writing, read_json_lines, to_json
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.jsonl import number_entities
-from cascade_srn.formats.standoff import Link, Mention, StandoffReader, first_records, has_item
+from cascade_srn.formats.standoff import Link, StandoffEntity, StandoffReader, first_records, has_item
 from cascade_srn.types import Document
 
 FIELDS = ("id", "text", "data", "entities", "relations", "label", "labels", "Comments", "comments")
@@ -45,12 +45,12 @@ def _read_document(record: Value, context: ReadContext) -> Document:
     )
 
 
-def _read_entity(item: Value) -> Mention:
+def _read_entity(item: Value) -> StandoffEntity:
     if isinstance(item.raw, list):
         start, end, label = item.items(3, 3)
-        return Mention(item.path, start.integer(), end.integer(), label.label())
+        return StandoffEntity(item.path, start.integer(), end.integer(), label.label())
     id = item.get("id")
-    return Mention(
+    return StandoffEntity(
         item.path if id is None else id.identifier(),
         item.field("start_offset").integer(),
         item.field("end_offset").integer(),

@@ -11,7 +11,7 @@ from cascade_srn.formats.files import open_for_writing, read_json, to_json
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.jsonl import check_score, number_entities
 from cascade_srn.formats.reports import Place
-from cascade_srn.formats.standoff import Link, Mention, StandoffReader, first_records, has_item
+from cascade_srn.formats.standoff import Link, StandoffEntity, StandoffReader, first_records, has_item
 from cascade_srn.types import Document
 
 # Fields of a task that say who did what when.
@@ -119,12 +119,12 @@ def _split_labels(item: Value, kind: str, context: ReadContext) -> list[Value]:
     return [replace(item, raw={**item.raw, "label": label}) for label in given]
 
 
-def _read_region(item: Value) -> Mention:
+def _read_region(item: Value) -> StandoffEntity:
     value = item.get("value") or item
     offsets = value.get("globalOffsets") or value
     text = value.get("text")
     id = item.get("id")
-    return Mention(
+    return StandoffEntity(
         item.path if id is None else id.identifier(),
         offsets.field("start").integer(),
         offsets.field("end").integer(),

@@ -15,7 +15,7 @@ from cascade_srn.formats.files import decode_text, empty_file, number_lines, ope
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.jsonl import number_entities
 from cascade_srn.formats.reports import Place
-from cascade_srn.formats.standoff import Link, Mention, StandoffReader
+from cascade_srn.formats.standoff import Link, StandoffEntity, StandoffReader
 from cascade_srn.storage.files import decompress
 from cascade_srn.types import Document
 
@@ -111,11 +111,11 @@ class _RowReader:
                     (int(columns[1]), int(columns[2]), row.place.where)
                 )
 
-    def mention(self, row: Value) -> Mention:
+    def mention(self, row: Value) -> StandoffEntity:
         _, start, end, text, label = row.raw.split("\t")[:5]
         if not label.strip():
             raise row.refuse("blank label", "which has no type")
-        return Mention(row.place.where, int(start), int(end), label, text)
+        return StandoffEntity(row.place.where, int(start), int(end), label, text)
 
     def links(self, row: Value) -> Iterator[Link]:
         columns = row.raw.split("\t")

@@ -19,7 +19,7 @@ from cascade_srn.formats.datasets import parquet_columns
 from cascade_srn.formats.files import BYTE_ORDER_MARK, decode_text, open_for_writing, read_bytes
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.reports import Place
-from cascade_srn.formats.standoff import Link, Mention, StandoffReader
+from cascade_srn.formats.standoff import Link, StandoffEntity, StandoffReader
 from cascade_srn.storage.files import plain_name
 from cascade_srn.types import Document, Entity
 
@@ -147,11 +147,11 @@ def _key(row: Value) -> tuple[Any, ...]:
     return row.raw["start"], row.raw["end"], row.raw["label"]
 
 
-def _read_end(row: Value) -> Mention:
+def _read_end(row: Value) -> StandoffEntity:
     start, end = row.field("start").integer(), row.field("end").integer()
     # The score of a row with a relation is that of the relation.
     score = row.optional_score() if row.raw["relation"] is None else None
-    return Mention(_key(row), start, end, row.field("label").label(), score=score)
+    return StandoffEntity(_key(row), start, end, row.field("label").label(), score=score)
 
 
 def _read_link(row: Value) -> Iterator[Link]:
