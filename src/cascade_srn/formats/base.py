@@ -77,6 +77,7 @@ Segmenter = Callable[[str], Sequence[Sequence[tuple[int, int]]]]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class MalformedInput(Exception):
@@ -117,6 +118,15 @@ class ReadContext:
         except MalformedInput as refused:
             self.report.skip(f"{what}: {refused.kind}", refused.example)
             return None
+
+    def read_each(
+        self, records: Iterable[R], read: "Callable[[R, ReadContext], Document | None]"
+    ) -> Iterator[Document]:
+        """Yield the document of each record, except those that are malformed and skipped, or left out by ``read``."""
+        for record in records:
+            document = self.attempt("document", read, record, self)
+            if document is not None:
+                yield document
 
     def segment(self, text: str) -> Sequence[Sequence[tuple[int, int]]]:
         """Split a text into sentences of word offsets with the caller's segmenter or the default one."""

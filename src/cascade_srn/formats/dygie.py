@@ -15,7 +15,7 @@ from typing import Any
 from cascade_srn.errors import DataError
 from cascade_srn.formats.base import SCORES, Format, MalformedInput, ReadContext
 from cascade_srn.formats.builder import DocumentBuilder, PlacedEntity, read_clusters, read_tokens
-from cascade_srn.formats.files import open_for_writing, read_head, read_json_lines, to_json
+from cascade_srn.formats.files import read_head, read_json_lines, write_json_lines
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.reports import WITHOUT_ENTITY
 from cascade_srn.types import Document, Mention, Sentence, Span
@@ -173,9 +173,7 @@ def _read_score(scores: list[Value]) -> float | None:
 
 def write(documents: Iterable[Document], path: Path) -> None:
     """Write one document per line. Text, offsets and scores are lost."""
-    with open_for_writing(path) as handle:
-        for document in documents:
-            handle.write(f"{to_json(_to_record(document))}\n".encode())
+    write_json_lines(map(_to_record, documents), path)
 
 
 def _to_record(document: Document) -> dict[str, object]:

@@ -22,10 +22,10 @@ from cascade_srn.formats.builder import (
     read_entity,
     read_word_offsets,
 )
-from cascade_srn.formats.files import open_for_writing, read_json_lines, to_json
+from cascade_srn.formats.files import read_json_lines, write_json_lines
 from cascade_srn.formats.json_records import Value, is_encodable
 from cascade_srn.formats.reports import Place
-from cascade_srn.types import Document, Span
+from cascade_srn.types import Document, Triple
 
 FIELDS = ("id", "text", "words", "entities", "relations", "clusters")
 # Checksum of the model and version of the package that made the annotations. Only graphs use them.
@@ -75,22 +75,18 @@ def _read_relation(item: Value, placed: list[Any], builder: DocumentBuilder) -> 
 
 def write(documents: Iterable[Document], path: Path) -> None:
     """Write one document per line. Nothing is lost."""
-    with open_for_writing(path) as handle:
-        for document in documents:
-            handle.write(f"{to_json(to_record(document))}\n".encode())
+    write_json_lines(map(to_record, documents), path)
 
 
 def to_record(document: Document) -> dict[str, Any]:
     """Return a document as the JSON object of its line."""
-    index = number_entities(document)
     entities = [
         {"start": e.start, "end": e.end, "label": e.label, "text": e.text} | _score_field(e.score)
         for e in document.entities
     ]
     relations = [
-        {"head": index[number, t.head], "label": t.label, "tail": index[number, t.tail]} | _score_field(t.score)
-        for number, sentence in enumerate(document.sentences)
-        for t in sentence.triples
+        {"head": head, "label": triple.label, "tail": tail} | _score_field(triple.score)
+        for triple, head, tail in index_relations(document)
     ]
     return {
         "id": document.id,
@@ -101,12 +97,13 @@ def to_record(document: Document) -> dict[str, Any]:
     } | clusters_field(document)
 
 
-def number_entities(document: Document) -> dict[tuple[int, Span], int]:
-    """Return the index of each entity in the document by its sentence number and span."""
-    index: dict[tuple[int, Span], int] = {}
-    for number, sentence in enumerate(document.sentences):
-        index |= {(number, span): len(index) + n for n, span in enumerate(sentence.entities)}
-    return index
+def index_relations(document: Document) -> Iterator[tuple[Triple, int, int]]:
+    """Yield each relation with the indices of its head and tail in the entities of the document."""
+    n_before = 0
+    for sentence in document.sentences:
+        index = {span: number for number, span in enumerate(sentence.entities, n_before)}
+        yield from ((triple, index[triple.head], index[triple.tail]) for triple in sentence.triples)
+        n_before += len(index)
 
 
 def check_score(score: float | None) -> float | None:

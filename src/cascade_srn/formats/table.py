@@ -41,10 +41,8 @@ def sniff(head: str, path: Path) -> bool:
 def read(path: Path, context: ReadContext) -> Iterator[Document]:
     """Read the documents of a table. Rows of one document stand together."""
     rows = _read_parquet(path) if plain_name(path).suffix == ".parquet" else _read_text(path)
-    for _, group in groupby(rows, key=lambda row: row.raw["document"]):
-        document = context.attempt("document", _read_document, list(group), context)
-        if document is not None:
-            yield document
+    groups = (list(group) for _, group in groupby(rows, key=lambda row: row.raw["document"]))
+    return context.read_each(groups, _read_document)
 
 
 def _read_text(path: Path) -> Iterator[Value]:

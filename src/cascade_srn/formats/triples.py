@@ -17,9 +17,8 @@ from typing import Any
 
 from cascade_srn.formats.base import SCORES, Format, ReadContext
 from cascade_srn.formats.builder import DocumentBuilder, PlacedEntity
-from cascade_srn.formats.files import open_for_writing, read_head, read_json, read_json_lines, to_json
-from cascade_srn.formats.json_records import Value
-from cascade_srn.formats.reports import Place
+from cascade_srn.formats.files import read_head, read_json, read_json_lines, write_json_lines
+from cascade_srn.formats.json_records import Value, number_values
 from cascade_srn.formats.standoff import first_records
 from cascade_srn.text.forms import model_form
 from cascade_srn.types import Document, Offsets, Span
@@ -244,11 +243,8 @@ def read(path: Path, context: ReadContext) -> Iterator[Document]:
     if not read_head(path, 4096).lstrip().startswith("["):
         yield from read_json_lines(path, context, _read_document)
         return
-    for number, raw in enumerate(read_json(path).items(), 1):
-        record = Value(raw.raw, Place(str(path), f"record {number}"))
-        document = context.attempt("document", _read_document, record, context)
-        if document is not None:
-            yield document
+    values = (item.raw for item in read_json(path).items())
+    yield from context.read_each(number_values(path, "record", values), _read_document)
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,22 +355,23 @@ class _Placing:
 
 def write(documents: Iterable[Document], path: Path) -> None:
     """Write one record for each document. Offsets, words, scores, and entities at several places, are lost."""
-    with open_for_writing(path) as handle:
-        for document in documents:
-            triples = [
-                {
-                    "head": relation.head.text,
-                    "head_type": relation.head.label,
-                    "relation": relation.label,
-                    "tail": relation.tail.text,
-                    "tail_type": relation.tail.label,
-                }
-                for relation in document.relations
-            ]
-            related = {end for relation in document.relations for end in (relation.head, relation.tail)}
-            others = [{"text": e.text, "type": e.label} for e in document.entities if e not in related]
-            record = {"id": document.id, "text": document.text, "triples": triples, "entities": others}
-            handle.write(f"{to_json(record)}\n".encode())
+    write_json_lines(map(_to_record, documents), path)
+
+
+def _to_record(document: Document) -> dict[str, Any]:
+    triples = [
+        {
+            "head": relation.head.text,
+            "head_type": relation.head.label,
+            "relation": relation.label,
+            "tail": relation.tail.text,
+            "tail_type": relation.tail.label,
+        }
+        for relation in document.relations
+    ]
+    related = {end for relation in document.relations for end in (relation.head, relation.tail)}
+    others = [{"text": e.text, "type": e.label} for e in document.entities if e not in related]
+    return {"id": document.id, "text": document.text, "triples": triples, "entities": others}
 
 
 TRIPLES = Format(
