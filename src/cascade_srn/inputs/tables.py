@@ -113,12 +113,12 @@ class ParquetRows(Records):
         self._limit = max_line_bytes()
         self._errors = (pa.ArrowException, OSError)
         try:
-            self._n_bytes = handle.seek(0, os.SEEK_END)
+            self._n_bytes: int = handle.seek(0, os.SEEK_END)
             # Without these, all pages of a row group are fetched at once.
             self._file = pq.ParquetFile(handle, buffer_size=_BUFFER, pre_buffer=False)
             schema = self._file.schema_arrow
             metadata = self._file.metadata
-            sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+            sizes: list[int] = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         except self._errors as error:
             handle.close()
             raise damaged(address, error) from error

@@ -1,6 +1,5 @@
 """Read raw text for training: paragraphs of plain text, and one field of JSON lines."""
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -18,7 +17,7 @@ _LONG_PARAGRAPH = 1 << 20
 def find_texts(paths: Sequence[str | Path]) -> list[Path]:
     """Return local files of plain text and JSON lines, and those in folders and of patterns, in order, each once."""
     found: dict[str, Path] = {}
-    for address in map(os.fspath, paths):
+    for address in map(str, paths):
         if is_remote(address):
             raise DataError(f"{address} is not a local path", "Download the text first")
         for file in find_files(address, TEXT_FORMATS, named=TEXT_FORMATS):
