@@ -23,7 +23,7 @@ from cascade_srn.sentence import Offsets as Offsets
 from cascade_srn.sentence import Sentence as Sentence
 from cascade_srn.sentence import Span as Span
 from cascade_srn.sentence import Triple as Triple
-from cascade_srn.text.coverage import Coverage, measure_coverage
+from cascade_srn.text.coverage import TextCoverage, measure_coverage
 from cascade_srn.text.segment import Segmenter, find_markup, segment
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ class Document:
         return tuple(relations)
 
     @cached_property
-    def coverage(self) -> Coverage:
+    def coverage(self) -> TextCoverage:
         """Share of the non-whitespace characters that are in a word, markup apart, and the spans that are not."""
         words = [pair for sentence in self.sentences for pair in sentence.offsets]
         return measure_coverage(self.text, words, find_markup(self.text))
@@ -360,7 +360,7 @@ class Document:
             >>> record["sentences"], record["entities"]
             ([[[0, 1], [2, 5]]], [{'id': 0, 'text': 'CRF', 'label': 'Method', 'start': 2, 'end': 5, 'score': 0.9}])
         """
-        plain: dict[str, Any] = _late("formats.plain", "to_plain")(self)
+        plain: dict[str, Any] = _late("formats.jsonl", "to_plain")(self)
         return plain
 
     @classmethod
@@ -370,7 +370,7 @@ class Document:
         Raises:
             DataError: If a key is unknown or missing, or a value has the wrong type or contradicts the text.
         """
-        document: Document = _late("formats.plain", "from_plain")(record)
+        document: Document = _late("formats.jsonl", "from_plain")(record)
         return document
 
     def locate(self, mention: Mention) -> tuple[int, int]:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from itertools import pairwise
@@ -299,20 +300,10 @@ def test_a_full_disk_keeps_what_was_there(tmp_path):
 @pytest.mark.parametrize("name", ["pipe.txt", "pipe"])
 def test_a_named_pipe_is_read(tmp_path, capsys, name):
     os.mkfifo(tmp_path / name)
-    # Opened for reading and writing, so that neither end waits for the other.
-    both = os.open(tmp_path / name, os.O_RDWR)
-    os.write(both, TEXT.encode())
-    opened = Path.open
-
-    def opened_once(path, *arguments, **chosen):
-        handle = opened(path, *arguments, **chosen)
-        if path == tmp_path / name:
-            os.close(both)  # the reader has the pipe open: what was written ends here
-        return handle
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Path, "open", opened_once)
-        assert run(tmp_path / name) == 0
+    writer = threading.Thread(target=lambda: (tmp_path / name).write_text(TEXT), daemon=True)
+    writer.start()
+    assert run(tmp_path / name) == 0
+    writer.join()
     assert json.loads(capsys.readouterr().out)["text"] == TEXT
 
 

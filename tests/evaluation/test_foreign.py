@@ -11,7 +11,7 @@ from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.evaluation.errors import SentenceShare
 from cascade_srn.evaluation.foreign import count_findings, evaluate_foreign
 from cascade_srn.evaluation.options import ForeignOptions
-from cascade_srn.inputs.raw_text import read_texts
+from cascade_srn.inputs.texts import read_texts
 
 NEWS = Path(__file__).parents[2] / "examples" / "news.txt"
 

@@ -6,7 +6,7 @@ import pytest
 
 from cascade_srn import Document, Schema, Sentence, Span, Triple
 from cascade_srn.errors import CascadeError, ConfigError, SchemaError
-from cascade_srn.formats.label_filter import Selection, select_labels
+from cascade_srn.formats.label_filter import ChosenLabels, select_labels
 
 SCHEMA = Schema(("Method", "Task", "Metric"), ("USED-FOR", "COMPARE"), frozenset({"COMPARE"}))
 CRF, HMM, TAGGING = Span(1, 2, "Method", 0.9), Span(3, 4, "Method", 0.4), Span(5, 6, "Task", 0.8)
@@ -62,7 +62,7 @@ class TestFilter:
 
 def test_label_of_both_kinds_restricts_both():
     schema = Schema(("Part", "Whole"), ("Part", "Other"))
-    assert select_labels("Part", schema) == Selection(frozenset({"Part"}), frozenset({"Part"}))
+    assert select_labels("Part", schema) == ChosenLabels(frozenset({"Part"}), frozenset({"Part"}))
 
 
 class TestTables:

@@ -8,8 +8,8 @@ import pytest
 from cascade_srn.errors import CascadeError, DataError, ModelError
 from cascade_srn.formats.files import read_stored_json
 from cascade_srn.formats.registry import read_documents
-from cascade_srn.inputs.raw_text import find_files
 from cascade_srn.inputs.sources import Sources
+from cascade_srn.inputs.texts import find_texts
 from cascade_srn.model.model import Model
 from cascade_srn.storage.atomic import replacing_folder
 from cascade_srn.storage.bundled import is_model
@@ -47,7 +47,7 @@ def test_a_pipe_is_read_once(pipe):
 @needs_pipes
 def test_text_that_is_read_twice_is_no_pipe(pipe):
     with pytest.raises(DataError, match=r"pipe\.jsonl"):
-        find_files([pipe])
+        find_texts([pipe])
 
 
 @needs_pipes

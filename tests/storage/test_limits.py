@@ -13,8 +13,8 @@ import pytest
 
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.formats.registry import read_documents
-from cascade_srn.inputs.raw_text import read_lines, read_texts
 from cascade_srn.inputs.sources import Sources, Unreadable
+from cascade_srn.inputs.texts import read_texts
 from cascade_srn.storage import limits
 
 MEGABYTE = 1 << 20
@@ -53,7 +53,7 @@ def test_a_bomb_is_found_by_its_ratio(bomb, monkeypatch):
     assert expected in refused(lambda: list(read_documents(bomb("json"), "spert")))
     assert expected in refused(lambda: list(read_documents(bomb("jsonl"), "jsonl")))
     assert expected in refused(lambda: list(read_texts([bomb("txt")])))
-    assert expected in refused(lambda: list(read_lines(bomb("jsonl"))))
+    assert expected in refused(lambda: list(read_texts([bomb("jsonl")])))
 
 
 def test_a_bomb_is_found_by_its_size(bomb, monkeypatch):
@@ -83,10 +83,10 @@ def test_a_line_of_exactly_the_limit_is_read(tmp_path, monkeypatch):
     monkeypatch.setenv(limits.LINE_VARIABLE, "5")
     path = tmp_path / "a.txt"
     path.write_bytes(b"abcd\nabcd\n")
-    assert [line for line, _ in read_lines(path)] == [b"abcd\n", b"abcd\n"]
+    assert list(read_texts([path])) == ["abcd\nabcd\n"]
     path.write_bytes(b"abcd\nabcde\n")
     with pytest.raises(DataError, match=rf"a\.txt, line 2: .* 5 bytes.*{limits.LINE_VARIABLE}"):
-        list(read_lines(path))
+        list(read_texts([path]))
 
 
 def test_files_of_brat_are_limited(tmp_path, monkeypatch):
@@ -142,7 +142,7 @@ def test_short_files_compress_by_any_ratio(tmp_path, monkeypatch):
     monkeypatch.setenv(limits.RATIO_VARIABLE, "2")
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress(b"line\n" * 10000))
-    assert len(list(read_lines(path))) == 10000
+    assert list(read_texts([path])) == ["line\n" * 10000]
 
 
 @pytest.mark.parametrize("given", ["x", "-1", "0", "1.5", "1" * 30])

@@ -8,7 +8,7 @@ import pytest
 from cascade_srn.errors import DataError
 from cascade_srn.formats.brat import sniff
 from cascade_srn.formats.registry import read_documents
-from cascade_srn.inputs.raw_text import find_text_files
+from cascade_srn.inputs.texts import find_texts
 from cascade_srn.storage.files import encodable_names, files_below, is_hidden
 
 
@@ -66,11 +66,10 @@ def test_links_to_folders_are_followed(tree, elsewhere):
     (tree / ".git" / "hidden").symlink_to(elsewhere / "below")
     followed = ["linked/below/g.txt", "linked/f.txt", "one/again/g.txt"]
     assert found(tree) == sorted([*before, *followed])
-    assert [path.relative_to(tree).as_posix() for path in find_text_files(tree)] == [
+    assert [path.relative_to(tree).as_posix() for path in find_texts([tree])] == [
         "a.txt",
         "linked/below/g.txt",
         "linked/f.txt",
-        "one/again/g.txt",
         "one/b.txt",
     ]
 
@@ -105,7 +104,7 @@ def test_a_folder_is_not_read_again_below_one_that_is_above_it(tmp_path):
 @pytest.mark.parametrize("name", ["one", "."])
 def test_a_folder_that_cannot_be_read_is_refused(tree, closed, name):
     closed(tree / name)
-    for read in (found, find_text_files, lambda folder: list(read_documents(folder, "brat"))):
+    for read in (found, lambda folder: find_texts([folder]), lambda folder: list(read_documents(folder, "brat"))):
         with pytest.raises(DataError, match=r"\(Permission denied\)") as failure:
             read(tree)
         assert str(failure.value).startswith(f"{tree / name} ")
@@ -126,7 +125,7 @@ def test_guessing_the_format_of_a_folder_that_cannot_be_read(tree, closed):
 
 def test_a_hidden_folder_need_not_be_read(tree, closed):
     closed(tree / ".git")
-    assert [path.name for path in find_text_files(tree)] == ["a.txt", "b.txt"]
+    assert [path.name for path in find_texts([tree])] == ["a.txt", "b.txt"]
 
 
 def test_a_folder_that_can_only_be_listed(tree, monkeypatch):
@@ -139,7 +138,7 @@ def test_a_folder_that_can_only_be_listed(tree, monkeypatch):
 
     monkeypatch.setattr(os, "stat", refuse)
     with pytest.raises(DataError, match=r"b\.txt .*\(Permission denied\)"):
-        find_text_files(tree)
+        find_texts([tree])
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from cascade_srn.evaluation.items import format_table
 from cascade_srn.evaluation.options import ForeignOptions
 from cascade_srn.evaluation.result import display_name, display_names
 from cascade_srn.extractor import Extractor
-from cascade_srn.inputs.raw_text import find_files, read_texts
+from cascade_srn.inputs.texts import find_texts, read_texts
 from cascade_srn.storage.bundled import is_model
 from cascade_srn.types import Document
 
@@ -115,7 +115,7 @@ def evaluate_foreign(
     for path in options.models:
         if Path(path).is_file() and not is_model(path):
             raise ConfigError(f"{path!r} is a file, not a model", "Give models only, and no annotated data")
-    texts = list(read_texts(find_files(options.texts), field=options.field))
+    texts = list(read_texts(find_texts(options.texts), field=options.field))
     if not texts:
         raise DataError(f"{', '.join(options.texts)} has no text", "Use files with at least one sentence")
     predicted = {}

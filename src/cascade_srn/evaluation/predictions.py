@@ -16,7 +16,7 @@ from cascade_srn.errors import AnnotationError, ConfigError, DataError
 from cascade_srn.evaluation.from_text import align_by_characters, restore_words, split_characters
 from cascade_srn.evaluation.options import EvaluateOptions
 from cascade_srn.formats.alignment import Align
-from cascade_srn.formats.dygie_predictions import has_predictions, make_format
+from cascade_srn.formats.dygie import has_predictions, prediction_format
 from cascade_srn.formats.files import DocumentStream
 from cascade_srn.formats.label_map import read_label_map
 from cascade_srn.formats.registry import read_documents, read_schema
@@ -54,7 +54,7 @@ def read_predictions(
         if stream.format == "dygie" and has_predictions(stream.path):
             stream = DocumentStream(
                 stream.path,
-                make_format(gold_entities=options.gold_entities),
+                prediction_format(gold_entities=options.gold_entities),
                 strict=True,
                 align=cast(Align, options.align),
                 segmenter=None,

@@ -8,12 +8,10 @@ from xml.etree import ElementTree
 
 from cascade_srn.errors import DataError
 from cascade_srn.formats.base import SCORES, Format, ReadContext
-from cascade_srn.formats.files import open_file, open_for_writing, read_head, read_json, to_json
-from cascade_srn.formats.json_records import Value
-from cascade_srn.formats.jsonl import number_entities
-from cascade_srn.formats.reports import Place
-from cascade_srn.formats.standoff import Link, Mention, StandoffReader
-from cascade_srn.storage.files import decompress
+from cascade_srn.formats.files import open_content, open_for_writing, read_head, read_json, to_json
+from cascade_srn.formats.json_records import Value, number_values
+from cascade_srn.formats.jsonl import index_relations
+from cascade_srn.formats.standoff import Link, StandoffEntity, StandoffReader
 from cascade_srn.storage.limits import read_limits
 from cascade_srn.types import Document
 
@@ -35,11 +33,8 @@ def _is_xml(head: str) -> bool:
 def read(path: Path, context: ReadContext) -> Iterator[Document]:
     """Read the documents of a collection. Messages count documents from 1."""
     is_xml = read_head(path, 4096).lstrip().startswith("<")
-    for number, raw in enumerate(_read_xml(path) if is_xml else _read_json(path), 1):
-        record = Value(raw, Place(str(path), f"document {number}"))
-        document = context.attempt("document", _read_document, record, context)
-        if document is not None:
-            yield document
+    documents = _read_xml(path) if is_xml else _read_json(path)
+    return context.read_each(number_values(path, "document", documents), _read_document)
 
 
 def _read_json(path: Path) -> Iterator[Any]:
@@ -56,7 +51,7 @@ def _read_json(path: Path) -> Iterator[Any]:
 
 def _read_xml(path: Path) -> Iterator[Any]:
     """Yield the documents of an XML file in the form of BioC's JSON."""
-    with open_file(path) as on_disk, decompress(path, on_disk) as handle:
+    with open_content(path) as handle:
         try:
             n_elements, limits = 0, read_limits()
             for _, element in ElementTree.iterparse(handle):
@@ -121,14 +116,16 @@ def _join_text(parts: list[Value]) -> str:
     return text
 
 
-def _read_annotation(item: Value) -> Mention:
+def _read_annotation(item: Value) -> StandoffEntity:
     places = item.field("locations").items(1)
     if len(places) > 1:
         raise item.refuse("discontinuous span", "which is not one contiguous span", "Use one span, or skip it")
     start, length = places[0].field("offset").integer(), places[0].field("length").integer()
     text = item.get("text")
     label = item.field("infons").field("type").label()
-    return Mention(item.field("id").identifier(), start, start + length, label, None if text is None else text.string())
+    return StandoffEntity(
+        item.field("id").identifier(), start, start + length, label, None if text is None else text.string()
+    )
 
 
 def _read_relation(item: Value) -> Iterator[Link]:
@@ -171,19 +168,13 @@ def _to_record(document: Document) -> dict[str, Any]:
         }
         for number, entity in enumerate(document.entities)
     ]
-    index = number_entities(document)
-    ends = [
-        (triple.label, index[at, triple.head], index[at, triple.tail])
-        for at, sentence in enumerate(document.sentences)
-        for triple in sentence.triples
-    ]
     relations = [
         {
             "id": f"R{number}",
-            "infons": {"type": label},
+            "infons": {"type": triple.label},
             "nodes": [{"refid": f"T{head}", "role": "head"}, {"refid": f"T{tail}", "role": "tail"}],
         }
-        for number, (label, head, tail) in enumerate(ends)
+        for number, (triple, head, tail) in enumerate(index_relations(document))
     ]
     passage = {
         "offset": 0,

@@ -1,13 +1,15 @@
-"""Collect the entities and relations of a document while it is read, and check them."""
+"""Collect the entities, relations and coreference clusters of a document while it is read, and check them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from cascade_srn.errors import AnnotationError, short_repr
 from cascade_srn.formats.alignment import MisalignedSpan, WordMap, WordSpan, sentence_hint
 from cascade_srn.formats.base import MalformedInput, ReadContext
 from cascade_srn.formats.json_records import Value
-from cascade_srn.formats.reports import ESCAPES, EXPANDED, MERGED
+from cascade_srn.formats.reports import ESCAPES, EXPANDED, EXPANDED_MENTION, MERGED
 from cascade_srn.text.forms import unescape
 from cascade_srn.types import Document, Mention, Offsets, Sentence, Span, Triple
 
@@ -187,3 +189,66 @@ def check_text(value: Value, found: str, stated: str) -> None:
             f"which states the text {short_repr(stated)}, but the text at its offsets is {short_repr(found)}",
             "Fix the text or the offsets, which are half-open and count characters",
         )
+
+
+PlaceMention = Callable[[Value], Mention]
+"""Function from a mention of a record to its words. It refuses a malformed one."""
+
+
+def read_clusters(items: Sequence[Value], place: PlaceMention, context: ReadContext) -> tuple[tuple[Mention, ...], ...]:
+    """Read the clusters of a document.
+
+    A mention that is repeated within its cluster is read once and noted, because published corpora contain some. A
+    mention in two clusters is refused. Where malformed input is skipped, a cluster is left out with its last mention.
+    """
+    clusters: list[tuple[Mention, ...]] = []
+    owners: dict[Mention, str] = {}
+    for item in items:
+        cluster = context.attempt("cluster", _read_cluster, item, place, owners, context)
+        if cluster:
+            clusters.append(cluster)
+    return tuple(clusters)
+
+
+def _read_cluster(
+    item: Value, place: PlaceMention, owners: dict[Mention, str], context: ReadContext
+) -> tuple[Mention, ...]:
+    if not item.length():
+        raise item.refuse("empty", "but a list of mentions was expected", "Remove it")
+    found: dict[Mention, None] = {}
+    for part in item.items():
+        mention = context.attempt("mention", _read_mention, part, place, item.path, owners)
+        if mention is None:
+            continue
+        if mention in found:
+            context.report.note("mention repeated", part.example())
+        found[mention] = None
+    return tuple(found)
+
+
+def _read_mention(item: Value, place: PlaceMention, cluster: str, owners: dict[Mention, str]) -> Mention:
+    mention = place(item)
+    if owners.setdefault(mention, cluster) != cluster:
+        raise item.refuse("in two clusters", f"which is also in {owners[mention]}", "Join the clusters, or remove it")
+    return mention
+
+
+def place_by_characters(words: WordMap, context: ReadContext) -> PlaceMention:
+    """Return a function that places mentions given as pairs of half-open character offsets."""
+    return partial(_place_by_characters, words, context)
+
+
+def _place_by_characters(words: WordMap, context: ReadContext, item: Value) -> Mention:
+    start, end = (bound.integer() for bound in item.items(2, 2))
+    item.check_half_open(start, end, len(words.text), "characters in the text")
+    found = place_span(item, words, start, end, context)
+    if not found.exact:
+        context.report.note(EXPANDED_MENTION, item.example())
+    return Mention(found.sentence, found.start, found.end)
+
+
+def clusters_field(document: Document) -> dict[str, Any]:
+    """Return the field ``clusters`` with character offsets; nothing for a document without clusters."""
+    if not document.clusters:
+        return {}
+    return {"clusters": [[list(document.locate(mention)) for mention in cluster] for cluster in document.clusters]}

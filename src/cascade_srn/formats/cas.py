@@ -18,9 +18,9 @@ from cascade_srn.formats.base import SCORES, Format, MalformedInput, ReadContext
 from cascade_srn.formats.brat import check_id, new_folder
 from cascade_srn.formats.files import read_bytes, read_head, replacing
 from cascade_srn.formats.json_records import Value
-from cascade_srn.formats.jsonl import number_entities
+from cascade_srn.formats.jsonl import index_relations
 from cascade_srn.formats.reports import Occurrence, Place
-from cascade_srn.formats.standoff import Link, Mention, StandoffReader, group_words
+from cascade_srn.formats.standoff import Link, StandoffEntity, StandoffReader, group_words
 from cascade_srn.storage.archives import open_archive
 from cascade_srn.storage.files import files_below, is_hidden
 from cascade_srn.types import Document, Offsets
@@ -156,11 +156,11 @@ class _Annotation:
         return f"{self.source.type.name}({self.source.begin}, {self.source.end})"
 
 
-def _read_mention(item: Value) -> Mention:
+def _read_mention(item: Value) -> StandoffEntity:
     source = item.raw.source
     if type(source.begin) is not int or type(source.end) is not int:
         raise item.refuse("wrong type", "which has no offsets")
-    return Mention(source.xmiID, source.begin, source.end, item.raw.label)
+    return StandoffEntity(source.xmiID, source.begin, source.end, item.raw.label)
 
 
 def _read_link(item: Value) -> Iterator[Link]:
@@ -230,11 +230,9 @@ def _to_cas(document: Document) -> Any:
         cas.add_all([token(begin=start, end=end) for start, end in s.offsets])
     placed = [entity(begin=e.start, end=e.end, label=e.label) for e in document.entities]
     cas.add_all(placed)
-    index = number_entities(document)
-    for at, s in enumerate(document.sentences):
-        for triple in s.triples:
-            head, tail = placed[index[at, triple.head]], placed[index[at, triple.tail]]
-            cas.add(relation(begin=tail.begin, end=tail.end, label=triple.label, Governor=head, Dependent=tail))
+    for triple, first, second in index_relations(document):
+        head, tail = placed[first], placed[second]
+        cas.add(relation(begin=tail.begin, end=tail.end, label=triple.label, Governor=head, Dependent=tail))
     return cas
 
 

@@ -4,11 +4,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cascade_srn.errors import DataError
-from cascade_srn.formats.base import SCORES, Format, ReadContext, read_strictly
+from cascade_srn.formats.base import SCORES, Format, ReadContext
 from cascade_srn.formats.builder import DocumentBuilder, read_tokens
-from cascade_srn.formats.files import decode_text, empty_file, number_lines, open_file, open_for_writing
+from cascade_srn.formats.files import (
+    open_for_writing,
+    read_text_lines,
+)
 from cascade_srn.formats.json_records import Value
-from cascade_srn.storage.files import decompress
 from cascade_srn.storage.limits import read_limits
 from cascade_srn.types import Document, Sentence, Span
 
@@ -61,23 +63,16 @@ def _blocks(path: Path) -> Iterator[list[Value]]:
     """Yield the lines of each sentence, without comments."""
     rows: list[Value] = []
     limits = read_limits()
-    is_empty = True
-    with open_file(path) as on_disk, decompress(path, on_disk) as handle:
-        for line, place in number_lines(path, handle):
-            text = read_strictly(decode_text, line, place).rstrip("\r\n")
-            if text.strip():
-                is_empty = False
-                # A comment of CoNLL-U has a space; the word "#" has a column after it.
-                if not (text.startswith("# ") and not rows):
-                    rows.append(Value(text, place, "line"))
-                    limits.check_words(len(rows), place)
-            elif rows:
-                yield rows
-                rows = []
+    for text, place in read_text_lines(path):
+        # A comment of CoNLL-U has a space; the word "#" has a column after it.
+        if text.strip() and not (text.startswith("# ") and not rows):
+            rows.append(Value(text, place, "line"))
+            limits.check_words(len(rows), place)
+        elif rows and not text.strip():
+            yield rows
+            rows = []
     if rows:
         yield rows
-    if is_empty:
-        raise empty_file(path)
 
 
 def _read_sentence(rows: list[Value], context: ReadContext) -> Sentence:

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from cascade_srn.formats.base import SCORES, Format, ReadContext
-from cascade_srn.formats.files import open_for_writing, read_json_lines, to_json
+from cascade_srn.formats.files import read_json_lines, write_json_lines
 from cascade_srn.formats.json_records import Value
-from cascade_srn.formats.jsonl import number_entities
-from cascade_srn.formats.standoff import Link, Mention, StandoffReader, first_records, has_item
+from cascade_srn.formats.jsonl import index_relations
+from cascade_srn.formats.standoff import Link, StandoffEntity, StandoffReader, first_records, has_item
 from cascade_srn.types import Document
 
 FIELDS = ("id", "text", "data", "entities", "relations", "label", "labels", "Comments", "comments")
@@ -45,12 +45,12 @@ def _read_document(record: Value, context: ReadContext) -> Document:
     )
 
 
-def _read_entity(item: Value) -> Mention:
+def _read_entity(item: Value) -> StandoffEntity:
     if isinstance(item.raw, list):
         start, end, label = item.items(3, 3)
-        return Mention(item.path, start.integer(), end.integer(), label.label())
+        return StandoffEntity(item.path, start.integer(), end.integer(), label.label())
     id = item.get("id")
-    return Mention(
+    return StandoffEntity(
         item.path if id is None else id.identifier(),
         item.field("start_offset").integer(),
         item.field("end_offset").integer(),
@@ -67,33 +67,28 @@ def write(documents: Iterable[Document], path: Path) -> None:
 
     Ids of entities and relations count over the whole file, as in an export.
     """
+    write_json_lines(_to_records(documents), path)
+
+
+def _to_records(documents: Iterable[Document]) -> Iterator[dict[str, Any]]:
     n_entities = n_relations = 0
-    with open_for_writing(path) as handle:
-        for document in documents:
-            index = number_entities(document)
-            entities = [
-                {"id": n_entities + n, "label": e.label, "start_offset": e.start, "end_offset": e.end}
-                for n, e in enumerate(document.entities)
-            ]
-            relations = [
-                {
-                    "from_id": n_entities + index[number, triple.head],
-                    "to_id": n_entities + index[number, triple.tail],
-                    "type": triple.label,
-                }
-                for number, sentence in enumerate(document.sentences)
-                for triple in sentence.triples
-            ]
-            numbered = [{"id": n_relations + n} | relation for n, relation in enumerate(relations)]
-            n_entities, n_relations = n_entities + len(entities), n_relations + len(relations)
-            record = {
-                "id": document.id,
-                "text": document.text,
-                "entities": entities,
-                "relations": numbered,
-                "Comments": [],
-            }
-            handle.write(f"{to_json(record)}\n".encode())
+    for document in documents:
+        entities = [
+            {"id": number, "label": e.label, "start_offset": e.start, "end_offset": e.end}
+            for number, e in enumerate(document.entities, n_entities)
+        ]
+        relations = [
+            {"id": number, "from_id": n_entities + head, "to_id": n_entities + tail, "type": triple.label}
+            for number, (triple, head, tail) in enumerate(index_relations(document), n_relations)
+        ]
+        n_entities, n_relations = n_entities + len(entities), n_relations + len(relations)
+        yield {
+            "id": document.id,
+            "text": document.text,
+            "entities": entities,
+            "relations": relations,
+            "Comments": [],
+        }
 
 
 DOCCANO = Format("doccano", (), sniff, read, write, loses=("words and sentences", *SCORES))

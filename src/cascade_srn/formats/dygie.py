@@ -8,15 +8,16 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from pathlib import Path
+from typing import Any
 
 from cascade_srn.errors import DataError
-from cascade_srn.formats.base import SCORES, Format, ReadContext
-from cascade_srn.formats.builder import DocumentBuilder, PlacedEntity, read_tokens
-from cascade_srn.formats.clusters import read_clusters
-from cascade_srn.formats.files import open_for_writing, read_json_lines, to_json
+from cascade_srn.formats.base import SCORES, Format, MalformedInput, ReadContext
+from cascade_srn.formats.builder import DocumentBuilder, PlacedEntity, read_clusters, read_tokens
+from cascade_srn.formats.files import read_head, read_json_lines, write_json_lines
 from cascade_srn.formats.json_records import Value
+from cascade_srn.formats.reports import WITHOUT_ENTITY
 from cascade_srn.types import Document, Mention, Sentence, Span
 
 FIELDS = ("doc_key", "sentences", "ner", "relations", "clusters")
@@ -172,9 +173,7 @@ def _read_score(scores: list[Value]) -> float | None:
 
 def write(documents: Iterable[Document], path: Path) -> None:
     """Write one document per line. Text, offsets and scores are lost."""
-    with open_for_writing(path) as handle:
-        for document in documents:
-            handle.write(f"{to_json(_to_record(document))}\n".encode())
+    write_json_lines(map(_to_record, documents), path)
 
 
 def _to_record(document: Document) -> dict[str, object]:
@@ -211,3 +210,80 @@ def _to_record(document: Document) -> dict[str, object]:
 
 
 DYGIE = Format("dygie", (), sniff, read, write, loses=("text and offsets", *SCORES), keeps_clusters=True)
+
+
+NER, RELATIONS, PAIRED_RELATIONS = "predicted_ner", "predicted_relations", "predicted_re"
+_PREDICTION_KEY = re.compile(rf'(?<!\\)"(?:{NER}|{RELATIONS}|{PAIRED_RELATIONS})"\s*:')
+
+
+def has_predictions(path: Path) -> bool:
+    """Return whether the first records of a DyGIE++ file have fields for predictions."""
+    return _PREDICTION_KEY.search(read_head(path)) is not None
+
+
+def prediction_format(*, gold_entities: bool = False) -> Format:
+    """Return the format of predictions that DyGIE++, PURE and PL-Marker write beside the gold annotations of a record.
+
+    Entities are in ``predicted_ner``. Relations are in ``predicted_relations``, or in ``predicted_re`` as PL-Marker
+    writes them: a pair of the position of a sentence and its relations for each sentence, with the two spans as pairs
+    of indices. Gold annotations are ignored.
+
+    With ``gold_entities``, the entities are those of ``ner``, between which the relations were predicted.
+    """
+
+    def read(path: Path, context: ReadContext) -> Iterator[Document]:
+        def read_predicted(record: Value, context: ReadContext) -> Document:
+            return _read_predictions(record, context, "ner" if gold_entities else NER)
+
+        return read_json_lines(path, context, read_predicted)
+
+    return Format(DYGIE.name, (), DYGIE.sniff, read, DYGIE.write)
+
+
+def _read_predictions(record: Value, context: ReadContext, ner: str) -> Document:
+    record = record.with_document_id("doc_key")
+    if record.get(ner) is None:
+        raise _no_entities(record, ner)
+    relations = RELATIONS if record.get(PAIRED_RELATIONS) is None else PAIRED_RELATIONS
+    raw = {name: record.raw[name] for name in ("doc_key", "sentences", ner) if name in record.raw}
+    n_sentences = record.field("sentences").length()
+    if (value := record.get(relations)) is not None:
+        if relations == PAIRED_RELATIONS:
+            value = Value(_group(value, n_sentences), record.place, relations)
+        pairs = zip_longest(value.items(), record.field(ner).items()[: value.length()])
+        raw[relations] = [_between_entities(found, entities, context) for found, entities in pairs]
+    return read_record(Value(raw, record.place), context, ner, relations)
+
+
+def _no_entities(record: Value, ner: str) -> MalformedInput:
+    if ner == NER and record.get("ner") is not None:
+        hint, option = "If the relations were predicted between gold entities, say so", "gold_entities"
+    else:
+        hint, option = "Write the predicted entities beside the relations", ""
+    return record.refuse("missing field", f"which has no field {ner!r}", hint, option=option)
+
+
+def _group(value: Value, n_sentences: int) -> list[list[Any]]:
+    """Convert the relations of PL-Marker to a list for each sentence."""
+    grouped: list[list[Any]] = [[] for _ in range(n_sentences)]
+    for item in value.items():
+        number, relations = item.items(2, 2)
+        for relation in relations.items():
+            head, tail, label = relation.items(3, 3)
+            spans = [bound.raw for span in (head, tail) for bound in span.items(2)[:2]]
+            grouped[number.index(n_sentences, "sentence")].append([*spans, label.raw])
+    return grouped
+
+
+def _between_entities(relations: Value, entities: Value | None, context: ReadContext) -> list[Any]:
+    """Leave out relations of a span that is not a predicted entity, which DyGIE++ can predict, and note them."""
+    found = entities.items() if entities else []
+    spans = {tuple(bound.integer() for bound in entity.items(3)[:2]) for entity in found}
+    kept = []
+    for relation in relations.items():
+        bounds = [bound.integer() for bound in relation.items(5)[:4]]
+        if {tuple(bounds[:2]), tuple(bounds[2:])} <= spans:
+            kept.append(relation.raw)
+        else:
+            context.report.note(WITHOUT_ENTITY, relation.example())
+    return kept

@@ -5,7 +5,7 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -49,6 +49,13 @@ def open_file(path: Path) -> Iterator[BinaryIO]:
         yield handle
 
 
+@contextmanager
+def open_content(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for reading its decompressed bytes."""
+    with open_file(path) as on_disk, decompress(path, on_disk) as handle:
+        yield handle
+
+
 def is_stream(path: Path) -> bool:
     """Return whether a path is a pipe, a socket or a device, which can be read only once."""
     try:
@@ -73,15 +80,16 @@ def decode_text(data: bytes, place: Place) -> str:
         raise MalformedInput("not UTF-8", failure, Occurrence(place, "", found)) from None
 
 
-class _RepeatedKey(Exception):
+class _RepeatedKey(ValueError):
     """A key occurs twice in one object; the standard parser would keep the last value."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(key)
+        super().__init__("a key occurs more than once")
         self.key = key
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object from the keys and values that the JSON parser found, and refuse repeated keys."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise _RepeatedKey(next(key for key, number in Counter(key for key, _ in pairs).items() if number > 1))
@@ -93,7 +101,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 # Created once, because that takes longer than decoding a line.
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant)
+_DECODER = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_no_constant)
 
 
 def parse_json(text: str, place: Place) -> Value:
@@ -158,18 +166,28 @@ def read_json_lines(
     path: Path, context: ReadContext, read: Callable[[Value, ReadContext], Document | None]
 ) -> Iterator[Document]:
     """Read a file with one JSON document per line. Blank lines, and records that ``read`` leaves out, are ignored."""
+
+    def parse(line: tuple[bytes, Place], context: ReadContext) -> Document | None:
+        return read(parse_json_record(*line), context)
+
+    return context.read_each((line for line in read_lines(path) if line[0].strip()), parse)
+
+
+def read_lines(path: Path) -> Iterator[tuple[bytes, Place]]:
+    """Yield all lines of a file with their places. A file of blank lines is an error."""
     is_empty = True
-    with open_file(path) as on_disk, decompress(path, on_disk) as handle:
+    with open_content(path) as handle:
         for line, place in number_lines(path, handle):
-            if not line.strip():
-                continue
-            is_empty = False
-            record = context.attempt("document", parse_json_record, line, place)
-            document = None if record is None else context.attempt("document", read, record, context)
-            if document is not None:
-                yield document
+            is_empty &= not line.strip()
+            yield line, place
     if is_empty:
         raise empty_file(path)
+
+
+def read_text_lines(path: Path) -> Iterator[tuple[str, Place]]:
+    """Yield all lines of a text file as :func:`read_lines` does, without the line breaks."""
+    for line, place in read_lines(path):
+        yield read_strictly(decode_text, line, place).rstrip("\r\n"), place
 
 
 def parse_json_record(line: bytes, place: Place) -> Value:
@@ -187,7 +205,7 @@ def read_json(path: Path) -> Value:
 
 def read_head(path: Path, n_bytes: int = 1 << 20) -> str:
     """Read the beginning of a file to recognise its format. Bytes that are not UTF-8 are replaced."""
-    with open_file(path) as on_disk, decompress(path, on_disk) as handle:
+    with open_content(path) as handle:
         try:
             head = handle.read(n_bytes)
         except read_errors() as error:
@@ -197,7 +215,7 @@ def read_head(path: Path, n_bytes: int = 1 << 20) -> str:
 
 def read_bytes(path: Path) -> bytes:
     """Read and decompress a file, within the size limit."""
-    with open_file(path) as on_disk, decompress(path, on_disk) as handle:
+    with open_content(path) as handle:
         return read_whole(path, handle)
 
 
@@ -221,6 +239,23 @@ def open_for_writing(path: Path) -> Iterator[BinaryIO]:
     """Yield a file as :func:`replacing` does, compressed if the suffix of ``path`` says so."""
     with replacing(path) as on_disk, compress(path, on_disk) as handle:
         yield handle
+
+
+def write_json_lines(records: Iterable[Any], path: Path) -> None:
+    """Write one record per line."""
+    with open_for_writing(path) as handle:
+        for record in records:
+            handle.write(f"{to_json(record)}\n".encode())
+
+
+def write_json_array(records: Iterable[Any], path: Path) -> None:
+    """Write an array with one record per line."""
+    with open_for_writing(path) as handle:
+        separator = "[\n"
+        for record in records:
+            handle.write(f"{separator}{to_json(record)}".encode())
+            separator = ",\n"
+        handle.write(b"[\n]\n" if separator == "[\n" else b"\n]\n")
 
 
 class DocumentStream:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -169,6 +169,12 @@ class Value:
                 f"Add the {what}, or fix the index",
             )
         return index
+
+
+def number_values(path: object, unit: str, values: Iterable[Any]) -> Iterator[Value]:
+    """Yield the values of a file, with places that count them from 1."""
+    for number, raw in enumerate(values, 1):
+        yield Value(raw, Place(str(path), f"{unit} {number}"))
 
 
 def is_encodable(text: str) -> bool:

@@ -1,20 +1,31 @@
-"""The package's JSON lines: one document per line, with its text, all positions as half-open character offsets."""
+"""The package's JSON lines: one document per line, with its text, all positions as half-open character offsets.
+
+The values of :meth:`Document.to_dict` have the same content, with all fields.
+"""
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.errors import DataError
+from cascade_srn.errors import AnnotationError, DataError, did_you_mean, short_repr
 from cascade_srn.formats.alignment import WordMap
-from cascade_srn.formats.base import Format, ReadContext
-from cascade_srn.formats.builder import DocumentBuilder, read_entity, read_word_offsets
-from cascade_srn.formats.clusters import clusters_field, place_by_characters, read_clusters
-from cascade_srn.formats.files import open_for_writing, read_json_lines, to_json
-from cascade_srn.formats.json_records import Value
-from cascade_srn.types import Document, Span
+from cascade_srn.formats.base import Format, ReadContext, read_strictly
+from cascade_srn.formats.builder import (
+    DocumentBuilder,
+    PlacedEntity,
+    clusters_field,
+    place_by_characters,
+    read_clusters,
+    read_entity,
+    read_word_offsets,
+)
+from cascade_srn.formats.files import read_json_lines, write_json_lines
+from cascade_srn.formats.json_records import Value, is_encodable
+from cascade_srn.formats.reports import Place
+from cascade_srn.types import Document, Triple
 
 FIELDS = ("id", "text", "words", "entities", "relations", "clusters")
 # Checksum of the model and version of the package that made the annotations. Only graphs use them.
@@ -64,22 +75,18 @@ def _read_relation(item: Value, placed: list[Any], builder: DocumentBuilder) -> 
 
 def write(documents: Iterable[Document], path: Path) -> None:
     """Write one document per line. Nothing is lost."""
-    with open_for_writing(path) as handle:
-        for document in documents:
-            handle.write(f"{to_json(to_record(document))}\n".encode())
+    write_json_lines(map(to_record, documents), path)
 
 
 def to_record(document: Document) -> dict[str, Any]:
     """Return a document as the JSON object of its line."""
-    index = number_entities(document)
     entities = [
         {"start": e.start, "end": e.end, "label": e.label, "text": e.text} | _score_field(e.score)
         for e in document.entities
     ]
     relations = [
-        {"head": index[number, t.head], "label": t.label, "tail": index[number, t.tail]} | _score_field(t.score)
-        for number, sentence in enumerate(document.sentences)
-        for t in sentence.triples
+        {"head": head, "label": triple.label, "tail": tail} | _score_field(triple.score)
+        for triple, head, tail in index_relations(document)
     ]
     return {
         "id": document.id,
@@ -90,12 +97,13 @@ def to_record(document: Document) -> dict[str, Any]:
     } | clusters_field(document)
 
 
-def number_entities(document: Document) -> dict[tuple[int, Span], int]:
-    """Return the index of each entity in the document by its sentence number and span."""
-    index: dict[tuple[int, Span], int] = {}
-    for number, sentence in enumerate(document.sentences):
-        index |= {(number, span): len(index) + n for n, span in enumerate(sentence.entities)}
-    return index
+def index_relations(document: Document) -> Iterator[tuple[Triple, int, int]]:
+    """Yield each relation with the indices of its head and tail in the entities of the document."""
+    n_before = 0
+    for sentence in document.sentences:
+        index = {span: number for number, span in enumerate(sentence.entities, n_before)}
+        yield from ((triple, index[triple.head], index[triple.tail]) for triple in sentence.triples)
+        n_before += len(index)
 
 
 def check_score(score: float | None) -> float | None:
@@ -110,6 +118,85 @@ def check_score(score: float | None) -> float | None:
 def _score_field(score: float | None) -> dict[str, float]:
     checked = check_score(score)
     return {} if checked is None else {"score": checked}
+
+
+_PLAIN_FIELDS = ("id", "text", "sentences", "entities", "relations", "clusters")
+_ENTITY_FIELDS = ("id", "text", "label", "start", "end", "score")
+_RELATION_FIELDS = ("head", "tail", "label", "score")
+
+
+def to_plain(document: Document) -> dict[str, Any]:
+    """Return a document as strings, numbers, lists and dictionaries."""
+    if any(start == end for sentence in document.sentences for start, end in sentence.offsets):
+        raise AnnotationError(f"document {document.id!r} has an empty word", "Remove it")
+    if not all(map(is_encodable, (document.id, document.text))):
+        raise AnnotationError(
+            f"document {document.id!r} contains half a surrogate pair, which UTF-8 cannot encode",
+            "Write the whole character",
+        )
+    _check_labels(document)
+    record = to_record(document)
+    numbered = [{"id": number} | entity for number, entity in enumerate(record["entities"])]
+    return {
+        "id": document.id,
+        "text": document.text,
+        "sentences": record["words"],
+        "entities": [{name: entity.get(name) for name in _ENTITY_FIELDS} for entity in numbered],
+        "relations": [{name: relation.get(name) for name in _RELATION_FIELDS} for relation in record["relations"]],
+    } | clusters_field(document)
+
+
+def _check_labels(document: Document) -> None:
+    """Refuse labels that :func:`from_plain` would refuse."""
+    place = Place(f"document {document.id!r}")
+    labels = {
+        "entities": [span.label for sentence in document.sentences for span in sentence.entities],
+        "relations": [triple.label for sentence in document.sentences for triple in sentence.triples],
+    }
+    for name, given in labels.items():
+        for label in dict.fromkeys(given):
+            # Subclasses of str, such as enumerations and numpy strings, are written as plain strings.
+            plain = str.__str__(label) if isinstance(label, str) else label
+            read_strictly(Value(plain, place, f"{name}[{given.index(label)}].label").label)
+
+
+def from_plain(record: Mapping[str, Any]) -> Document:
+    """Return the document of :func:`to_plain`. Errors name the path in the record."""
+    plain = dict(record) if isinstance(record, Mapping) else record
+    return read_strictly(_read_plain, Value(plain, Place("the document's dictionary")))
+
+
+def _read_plain(record: Value) -> Document:
+    record = record.with_document_id("id")
+    _refuse_unknown(record, _PLAIN_FIELDS)
+    text = record.field("text").string()
+    context = ReadContext()
+    offsets = read_word_offsets(record.field("sentences"), text, context)
+    words = WordMap(text, offsets, document=record.place.document)
+    builder = DocumentBuilder(context, len(offsets))
+    entities, relations = record.get_items("entities"), record.get_items("relations")
+    placed = [_read_plain_entity(item, number, words, builder) for number, item in enumerate(entities)]
+    for item in relations:
+        _refuse_unknown(item, _RELATION_FIELDS)
+        builder.add_relation_by_index(item, placed, "label", item.optional_score())
+    clusters = read_clusters(record.get_items("clusters"), place_by_characters(words, context), context)
+    return builder.build(text, offsets, record.place.document, clusters)
+
+
+def _read_plain_entity(item: Value, number: int, words: WordMap, builder: DocumentBuilder) -> PlacedEntity:
+    _refuse_unknown(item, _ENTITY_FIELDS)
+    given = item.get("id")
+    if given is not None and given.integer() != number:
+        raise given.refuse("wrong id", f"but its position in the list is {number}", "Number the entities from 0")
+    return read_entity(item, words, builder)
+
+
+def _refuse_unknown(value: Value, known: tuple[str, ...]) -> None:
+    value.get("")  # refuses a value that is not an object
+    for key in value.raw:
+        if key not in known:
+            problem = f"{value.place}: {value.path or 'the record'} has an unknown key {short_repr(key)}"
+            raise value.refuse_saying("unknown key", problem, did_you_mean(str(key), known))
 
 
 JSONL = Format("jsonl", (".jsonl",), sniff, read, write, keeps_clusters=True)

@@ -24,21 +24,21 @@ def filter_document(
     """Keep some annotations of a document. See :meth:`.Document.filter`."""
     if min_score is not None:
         require_range("min_score", min_score, 0, 1)
-    chosen = Selection()
+    chosen = ChosenLabels()
     if labels is not None:
         chosen = select_labels(labels, document.schema) if document.schema else _select_found(labels, document)
     sentences = tuple(_filter_sentence(sentence, min_score, chosen, related) for sentence in document.sentences)
     return replace(document, sentences=sentences)
 
 
-class Selection(NamedTuple):
+class ChosenLabels(NamedTuple):
     """The entity types and relation types to keep; None keeps all."""
 
     entity_types: frozenset[str] | None = None
     relation_types: frozenset[str] | None = None
 
 
-def select_labels(labels: str | Collection[str], schema: Schema) -> Selection:
+def select_labels(labels: str | Collection[str], schema: Schema) -> ChosenLabels:
     """Divide labels into entity types and relation types. A kind without any of its labels is not restricted.
 
     Raises:
@@ -49,18 +49,18 @@ def select_labels(labels: str | Collection[str], schema: Schema) -> Selection:
         if label not in (*schema.entity_types, *schema.relation_types):
             known = (*schema.entity_types, *schema.relation_types)
             raise SchemaError(f"the schema has no label {label!r}", did_you_mean(label, known), option="labels")
-    return Selection(
+    return ChosenLabels(
         frozenset(given) & frozenset(schema.entity_types) or None,
         frozenset(given) & frozenset(schema.relation_types) or None,
     )
 
 
-def _select_found(labels: str | Collection[str], document: Document) -> Selection:
+def _select_found(labels: str | Collection[str], document: Document) -> ChosenLabels:
     """Divide labels by the annotations of a document. A label that does not occur may be of either kind."""
     given = frozenset(_list_labels(labels))
     entities = {span.label for sentence in document.sentences for span in sentence.entities}
     relations = {triple.label for sentence in document.sentences for triple in sentence.triples}
-    return Selection(given - (relations - entities) or None, given - (entities - relations) or None)
+    return ChosenLabels(given - (relations - entities) or None, given - (entities - relations) or None)
 
 
 def _list_labels(labels: str | Collection[str]) -> list[str]:
@@ -72,7 +72,7 @@ def _list_labels(labels: str | Collection[str]) -> list[str]:
     return given
 
 
-def _filter_sentence(sentence: Sentence, min_score: float | None, chosen: Selection, related: bool) -> Sentence:
+def _filter_sentence(sentence: Sentence, min_score: float | None, chosen: ChosenLabels, related: bool) -> Sentence:
     def keeps(item: Span | Triple, allowed: Collection[str] | None) -> bool:
         is_sure = min_score is None or item.score is None or item.score >= min_score
         return is_sure and (allowed is None or item.label in allowed)

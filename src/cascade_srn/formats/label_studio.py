@@ -7,11 +7,10 @@ from typing import Any
 
 from cascade_srn.errors import DataError, short_repr
 from cascade_srn.formats.base import Format, ReadContext
-from cascade_srn.formats.files import open_for_writing, read_json, to_json
-from cascade_srn.formats.json_records import Value
-from cascade_srn.formats.jsonl import check_score, number_entities
-from cascade_srn.formats.reports import Place
-from cascade_srn.formats.standoff import Link, Mention, StandoffReader, first_records, has_item
+from cascade_srn.formats.files import read_json, write_json_array
+from cascade_srn.formats.json_records import Value, number_values
+from cascade_srn.formats.jsonl import check_score, index_relations
+from cascade_srn.formats.standoff import Link, StandoffEntity, StandoffReader, first_records, has_item
 from cascade_srn.types import Document
 
 # Fields of a task that say who did what when.
@@ -44,11 +43,7 @@ def read(path: Path, context: ReadContext) -> Iterator[Document]:
             "Export the project as JSON, or name another format",
             option="format",
         )
-    for number, raw in enumerate(array.raw, 1):
-        task = Value(raw, Place(str(path), f"task {number}"))
-        document = context.attempt("document", _read_task, task, context)
-        if document is not None:
-            yield document
+    return context.read_each(number_values(path, "task", array.raw), _read_task)
 
 
 def _read_task(task: Value, context: ReadContext) -> Document:
@@ -119,12 +114,12 @@ def _split_labels(item: Value, kind: str, context: ReadContext) -> list[Value]:
     return [replace(item, raw={**item.raw, "label": label}) for label in given]
 
 
-def _read_region(item: Value) -> Mention:
+def _read_region(item: Value) -> StandoffEntity:
     value = item.get("value") or item
     offsets = value.get("globalOffsets") or value
     text = value.get("text")
     id = item.get("id")
-    return Mention(
+    return StandoffEntity(
         item.path if id is None else id.identifier(),
         offsets.field("start").integer(),
         offsets.field("end").integer(),
@@ -153,13 +148,7 @@ def write(documents: Iterable[Document], path: Path) -> None:
 
     Documents with scores become ``predictions``, which Label Studio shows as suggestions; others ``annotations``.
     """
-    with open_for_writing(path) as handle:
-        handle.write(b"[")
-        separator = b"\n"
-        for document in documents:
-            handle.write(separator + to_json(to_task(document)).encode())
-            separator = b",\n"
-        handle.write(b"\n]\n")
+    write_json_array(map(to_task, documents), path)
 
 
 def to_task(document: Document) -> dict[str, Any]:
@@ -176,11 +165,9 @@ def to_task(document: Document) -> dict[str, Any]:
         score = check_score(entity.score)
         results.append(region if score is None else region | {"score": score})
     scored = any(entity.score is not None for entity in document.entities)
-    index = number_entities(document)
-    for at, sentence in enumerate(document.sentences):
-        for triple in sentence.triples:
-            ends = {"from_id": f"e{index[at, triple.head]}", "to_id": f"e{index[at, triple.tail]}"}
-            results.append(ends | {"type": "relation", "direction": "right", "labels": [triple.label]})
+    for triple, head, tail in index_relations(document):
+        ends = {"from_id": f"e{head}", "to_id": f"e{tail}"}
+        results.append(ends | {"type": "relation", "direction": "right", "labels": [triple.label]})
     kind = "predictions" if scored else "annotations"
     return {"data": {"text": document.text, "id": document.id}, kind: [{"result": results}]}
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from cascade_srn.formats.base import Format, ReadContext
-from cascade_srn.formats.files import open_for_writing, read_json_lines, to_json
+from cascade_srn.formats.files import read_json_lines, write_json_lines
 from cascade_srn.formats.json_records import Value
-from cascade_srn.formats.standoff import Link, Mention, StandoffReader, first_records, group_words, has_item
+from cascade_srn.formats.standoff import Link, StandoffEntity, StandoffReader, first_records, group_words, has_item
 from cascade_srn.types import Document, Offsets, Span
 
 FIELDS = ("text", "tokens", "spans", "relations", "answer", "meta")
@@ -72,10 +72,10 @@ class _RecordReader:
         self.tokens = tokens
         self.spans = spans
 
-    def mention(self, item: Value) -> Mention:
+    def mention(self, item: Value) -> StandoffEntity:
         start, end = _bounds(item)
         label = item.field("label").label()
-        return Mention((start, end, label), start, end, label, score=item.optional_score())
+        return StandoffEntity((start, end, label), start, end, label, score=item.optional_score())
 
     def link(self, item: Value) -> Iterator[Link]:
         label = item.field("label").label()
@@ -99,9 +99,7 @@ class _RecordReader:
 
 def write(documents: Iterable[Document], path: Path) -> None:
     """Write one accepted example for each document. Boundaries of sentences, and scores of relations, are lost."""
-    with open_for_writing(path) as handle:
-        for document in documents:
-            handle.write(f"{to_json(_to_record(document))}\n".encode())
+    write_json_lines(map(_to_record, documents), path)
 
 
 def _to_record(document: Document) -> dict[str, Any]:

@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cascade_srn.errors import DataError
-from cascade_srn.formats.base import SCORES, Format, ReadContext, read_strictly
-from cascade_srn.formats.files import decode_text, empty_file, number_lines, open_file, open_for_writing
+from cascade_srn.formats.base import SCORES, Format, ReadContext
+from cascade_srn.formats.files import (
+    open_for_writing,
+    read_text_lines,
+)
 from cascade_srn.formats.json_records import Value
-from cascade_srn.formats.jsonl import number_entities
+from cascade_srn.formats.jsonl import index_relations
 from cascade_srn.formats.reports import Place
-from cascade_srn.formats.standoff import Link, Mention, StandoffReader
-from cascade_srn.storage.files import decompress
+from cascade_srn.formats.standoff import Link, StandoffEntity, StandoffReader
 from cascade_srn.storage.limits import read_limits
 from cascade_srn.types import Document
 
@@ -46,42 +48,31 @@ class _Article:
 
 def read(path: Path, context: ReadContext) -> Iterator[Document]:
     """Read the articles of a file, which blank lines separate."""
-    for article in _read_articles(path, context):
-        document = context.attempt("document", _read_document, article, context)
-        if document is not None:
-            yield document
+    return context.read_each(_read_articles(path), _read_document)
 
 
-def _read_articles(path: Path, context: ReadContext) -> Iterator[_Article]:
+def _read_articles(path: Path) -> Iterator[_Article]:
     article: _Article | None = None
     limits = read_limits()
-    is_empty = True
-    with open_file(path) as on_disk, decompress(path, on_disk) as handle:
-        for line, place in number_lines(path, handle):
-            text = read_strictly(decode_text, line, place).rstrip("\r\n")
-            if not text.strip():
-                if article is not None:
-                    yield article
-                article = None
-                continue
-            is_empty = False
-            match = _TEXT.fullmatch(text)
-            id = match[1] if match else text.partition("\t")[0]
-            if article is None or id != article.id:
-                if article is not None:
-                    yield article
-                article = _Article(Place(place.file, place.where, id), id)
-            if match is None:
-                article.rows.append(Value(text, Place(place.file, place.where, id), "line"))
-                limits.check_words(len(article.rows), article.place, "lines")
-            elif match[2] == "t":
-                article.title = match[3]
-            else:
-                article.abstract = match[3]
+    for text, place in read_text_lines(path):
+        match = _TEXT.fullmatch(text)
+        id = match[1] if match else text.partition("\t")[0]
+        if article is not None and (not text.strip() or id != article.id):
+            yield article
+            article = None
+        if not text.strip():
+            continue
+        if article is None:
+            article = _Article(Place(place.file, place.where, id), id)
+        if match is None:
+            article.rows.append(Value(text, Place(place.file, place.where, id), "line"))
+            limits.check_words(len(article.rows), article.place, "lines")
+        elif match[2] == "t":
+            article.title = match[3]
+        else:
+            article.abstract = match[3]
     if article is not None:
         yield article
-    if is_empty:
-        raise empty_file(path)
 
 
 def _read_document(article: _Article, context: ReadContext) -> Document:
@@ -116,11 +107,11 @@ class _RowReader:
                     (int(columns[1]), int(columns[2]), row.place.where)
                 )
 
-    def mention(self, row: Value) -> Mention:
+    def mention(self, row: Value) -> StandoffEntity:
         _, start, end, text, label = row.raw.split("\t")[:5]
         if not label.strip():
             raise row.refuse("blank label", "which has no type")
-        return Mention(row.place.where, int(start), int(end), label, text)
+        return StandoffEntity(row.place.where, int(start), int(end), label, text)
 
     def links(self, row: Value) -> Iterator[Link]:
         columns = row.raw.split("\t")
@@ -177,10 +168,8 @@ def _to_lines(document: Document) -> Iterator[str]:
     yield f"{id}|t|{text[:at]}\n{id}|a|{text[at + 1 :]}\n"
     for number, entity in enumerate(document.entities):
         yield f"{id}\t{entity.start}\t{entity.end}\t{text[entity.start : entity.end]}\t{entity.label}\tE{number}\n"
-    index = number_entities(document)
-    for at, sentence in enumerate(document.sentences):
-        for triple in sentence.triples:
-            yield f"{id}\t{triple.label}\tE{index[at, triple.head]}\tE{index[at, triple.tail]}\n"
+    for triple, head, tail in index_relations(document):
+        yield f"{id}\t{triple.label}\tE{head}\tE{tail}\n"
 
 
 def _title_end(document: Document, text: str) -> int:

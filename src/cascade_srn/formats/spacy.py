@@ -13,7 +13,7 @@ from cascade_srn.formats.base import Format, ReadContext
 from cascade_srn.formats.files import read_bytes, replacing
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.reports import Place
-from cascade_srn.formats.standoff import Link, Mention, StandoffReader, group_words
+from cascade_srn.formats.standoff import Link, StandoffEntity, StandoffReader, group_words
 from cascade_srn.storage.limits import read_limits
 from cascade_srn.types import Document, Offsets
 
@@ -96,9 +96,9 @@ def _relations(doc: Any) -> Iterator[Any]:
                 yield [list(ends[0]), label, list(ends[1]), None]
 
 
-def _read_span(item: Value) -> Mention:
+def _read_span(item: Value) -> StandoffEntity:
     start, end, label, score = item.raw
-    return Mention((start, end, label), start, end, label, score=score)
+    return StandoffEntity((start, end, label), start, end, label, score=score)
 
 
 def _read_link(item: Value) -> Iterator[Link]:

@@ -7,9 +7,8 @@ from pathlib import Path
 from cascade_srn.errors import DataError, short_repr
 from cascade_srn.formats.base import SCORES, Format, ReadContext
 from cascade_srn.formats.builder import DocumentBuilder, PlacedEntity, read_tokens
-from cascade_srn.formats.files import empty_file, open_for_writing, read_json, to_json
-from cascade_srn.formats.json_records import Value
-from cascade_srn.formats.reports import Place
+from cascade_srn.formats.files import empty_file, read_json, write_json_array
+from cascade_srn.formats.json_records import Value, number_values
 from cascade_srn.types import Document, Sentence, Span
 
 FIELDS = ("tokens", "entities", "relations", "orig_id")
@@ -32,11 +31,7 @@ def read(path: Path, context: ReadContext) -> Iterator[Document]:
         )
     if not array.raw:
         raise empty_file(path)
-    for number, raw in enumerate(array.raw, 1):
-        record = Value(raw, Place(str(path), f"record {number}"))
-        document = context.attempt("document", _read_document, record, context)
-        if document is not None:
-            yield document
+    return context.read_each(number_values(path, "record", array.raw), _read_document)
 
 
 def _read_document(record: Value, context: ReadContext) -> Document:
@@ -64,14 +59,12 @@ def write(documents: Iterable[Document], path: Path) -> None:
     Text, offsets, scores, document boundaries and coreference clusters are lost. A document without sentences becomes
     an item without tokens.
     """
-    with open_for_writing(path) as handle:
-        handle.write(b"[")
-        separator = b"\n"
-        for document in documents:
-            for sentence in document.sentences or (Sentence((), ()),):
-                handle.write(separator + to_json(_to_record(sentence, document.id)).encode())
-                separator = b",\n"
-        handle.write(b"\n]\n")
+    records = (
+        _to_record(sentence, document.id)
+        for document in documents
+        for sentence in document.sentences or (Sentence((), ()),)
+    )
+    write_json_array(records, path)
 
 
 def _to_record(sentence: Sentence, id: str) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """Documents of a text, entities by character offsets and relations by the ids of their entities.
 
 Most annotation tools export this in a form of their own. A reader of such a form turns each item into
-:class:`Mention` and :class:`Link`; this module aligns them with words, checks them and builds the document.
+:class:`StandoffEntity` and :class:`Link`; this module aligns them with words, checks them and builds the document.
 """
 
 import json
@@ -22,7 +22,7 @@ _SNIFFED = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Mention:
+class StandoffEntity:
     """Entity of a tool's export.
 
     Attributes:
@@ -71,7 +71,7 @@ class StandoffReader:
     def build(
         self,
         mentions: Iterable[Value],
-        read_mention: Callable[[Value], Mention],
+        read_mention: Callable[[Value], StandoffEntity],
         links: Iterable[Value] = (),
         read_link: Callable[[Value], Iterable[Link]] = lambda item: (),
     ) -> Document:
@@ -94,7 +94,7 @@ class StandoffReader:
     def _place(
         self,
         item: Value,
-        read_mention: Callable[[Value], Mention],
+        read_mention: Callable[[Value], StandoffEntity],
         words: WordMap,
         builder: DocumentBuilder,
         placed: dict[object, PlacedEntity | None],
@@ -113,7 +113,7 @@ class StandoffReader:
         placed[mention.key] = placed[mention.key] or entity
         return mention.key, entity
 
-    def _correct_units(self, item: Value, mention: Mention) -> tuple[int, int]:
+    def _correct_units(self, item: Value, mention: StandoffEntity) -> tuple[int, int]:
         """Return the offsets in characters. Tools that run in a browser count an emoji as two."""
         start, end = mention.start, mention.end
         if self.text[max(start, 0) : max(end, 0)] == mention.text or self.text.isascii():

@@ -19,7 +19,7 @@ from cascade_srn.formats.datasets import parquet_columns
 from cascade_srn.formats.files import BYTE_ORDER_MARK, decode_text, open_for_writing, read_bytes
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.reports import Place
-from cascade_srn.formats.standoff import Link, Mention, StandoffReader
+from cascade_srn.formats.standoff import Link, StandoffEntity, StandoffReader
 from cascade_srn.storage.files import plain_name
 from cascade_srn.storage.limits import read_limits
 from cascade_srn.types import Document, Entity
@@ -42,10 +42,8 @@ def sniff(head: str, path: Path) -> bool:
 def read(path: Path, context: ReadContext) -> Iterator[Document]:
     """Read the documents of a table. Rows of one document stand together."""
     rows = _read_parquet(path) if plain_name(path).suffix == ".parquet" else _read_text(path)
-    for _, group in groupby(rows, key=lambda row: row.raw["document"]):
-        document = context.attempt("document", _read_document, list(_limited(group)), context)
-        if document is not None:
-            yield document
+    groups = (list(_limited(group)) for _, group in groupby(rows, key=lambda row: row.raw["document"]))
+    return context.read_each(groups, _read_document)
 
 
 def _limited(rows: Iterable[Value]) -> Iterator[Value]:
@@ -152,11 +150,11 @@ def _key(row: Value) -> tuple[Any, ...]:
     return row.raw["start"], row.raw["end"], row.raw["label"]
 
 
-def _read_end(row: Value) -> Mention:
+def _read_end(row: Value) -> StandoffEntity:
     start, end = row.field("start").integer(), row.field("end").integer()
     # The score of a row with a relation is that of the relation.
     score = row.optional_score() if row.raw["relation"] is None else None
-    return Mention(_key(row), start, end, row.field("label").label(), score=score)
+    return StandoffEntity(_key(row), start, end, row.field("label").label(), score=score)
 
 
 def _read_link(row: Value) -> Iterator[Link]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
+class TextCoverage:
     """How much of a text is in the words of its sentences. Whitespace (``str.isspace``) does not count.
 
     Attributes:
@@ -33,7 +33,9 @@ class Coverage:
         return self.n_covered / n_text if n_text else 1.0
 
 
-def measure_coverage(text: str, words: Iterable[tuple[int, int]], markup: Iterable[tuple[int, int]] = ()) -> Coverage:
+def measure_coverage(
+    text: str, words: Iterable[tuple[int, int]], markup: Iterable[tuple[int, int]] = ()
+) -> TextCoverage:
     """Measure how much of a text is covered by words. Markup in a word counts as covered.
 
     ``words`` and ``markup`` are half-open offsets, in ascending order.
@@ -60,7 +62,7 @@ def measure_coverage(text: str, words: Iterable[tuple[int, int]], markup: Iterab
             at = stop
         covered = _n_visible(text[start:end])
         n_characters, n_covered, at = n_characters + covered, n_covered + covered, end
-    return Coverage(n_characters, n_covered, tuple(missed), n_markup)
+    return TextCoverage(n_characters, n_covered, tuple(missed), n_markup)
 
 
 def _n_visible(text: str) -> int:

@@ -21,7 +21,7 @@ from cascade_srn.text.lines import (
     LONGEST_HEADING,
     NUMBER,
     SECTION_NUMBER,
-    Line,
+    TextLine,
     find_marker,
     is_code,
     is_heading,
@@ -65,7 +65,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TextLayout:
     """Blocks and markup of a text.
 
     Attributes:
@@ -79,11 +79,11 @@ class Layout:
     markup: tuple[tuple[int, int], ...]
 
 
-def find_layout(text: str, normal: str, *, skip: Collection[str] = ()) -> Layout:
+def find_layout(text: str, normal: str, *, skip: Collection[str] = ()) -> TextLayout:
     """Find the blocks and the markup of a text.
 
     ``normal`` is a copy of the same length in which all spaces and tabs are spaces. ``skip`` has names of
-    :data:`SKIPPABLE` that are left out of :attr:`Layout.plain`.
+    :data:`SKIPPABLE` that are left out of :attr:`TextLayout.plain`.
     """
     canvas = Canvas(normal)
     fences = list(_fences(list(_split(text, normal))))
@@ -95,18 +95,18 @@ def find_layout(text: str, normal: str, *, skip: Collection[str] = ()) -> Layout
     for block in blocks:
         if block.kind in kinds:
             canvas.skip(block.start, block.end)
-    return Layout(str(canvas), blocks, tuple(canvas.markup()))
+    return TextLayout(str(canvas), blocks, tuple(canvas.markup()))
 
 
-def _split(text: str, normal: str) -> Iterator[Line]:
+def _split(text: str, normal: str) -> Iterator[TextLine]:
     for match in _LINE.finditer(normal):
         body = match[1].strip()
         start = match.start() + len(match[1]) - len(match[1].lstrip())
         indent = sum(CODE_INDENT if char == "\t" else 1 for char in text[match.start() : start])
-        yield Line(match.start(), start, body, indent)
+        yield TextLine(match.start(), start, body, indent)
 
 
-def _fences(lines: list[Line]) -> Iterator[tuple[int, int]]:
+def _fences(lines: list[TextLine]) -> Iterator[tuple[int, int]]:
     """Yield the offsets of fenced code, fences included. A fence that is not closed is only a rule."""
     unclosed = {"`": math.inf, "~": math.inf}  # lengths of the shortest fences that are not closed
     at = 0
@@ -130,13 +130,13 @@ class _Lines:
     def __init__(self, text: str, canvas: Canvas, fences: list[tuple[int, int]]) -> None:
         self._text, self._canvas = text, canvas
         self._fences = fences
-        self._lines: list[Line] = []
+        self._lines: list[TextLine] = []
         self._read()
 
     def _read(self) -> None:
         """Split the text into lines, and connect the lines of each group without blank lines."""
         plain = str(self._canvas)
-        group: list[Line] = []
+        group: list[TextLine] = []
         for line in _split(self._text, plain):
             joined = line.first > 0 and plain[line.first - 1] != SEPARATOR
             if not line.text and joined and group and self._canvas.text[line.first : line.end].strip():
@@ -150,13 +150,13 @@ class _Lines:
                 group.append(line)
         self._close(group)
 
-    def _join(self, line: Line) -> None:
+    def _join(self, line: TextLine) -> None:
         """Replace the line break before a line by spaces."""
         self._canvas.put(line.first - 1, " ")
         if self._canvas.text[line.first - 2 : line.first] == "\r\n":
             self._canvas.put(line.first - 2, " ")
 
-    def _close(self, group: list[Line]) -> None:
+    def _close(self, group: list[TextLine]) -> None:
         width = max((len(line.text) for line in group), default=0)
         for line in group:
             line.width = width
@@ -210,7 +210,7 @@ class _Lines:
             if _FENCE.match(line.text):
                 self._rule(line)
 
-    def _rule(self, line: Line) -> None:
+    def _rule(self, line: TextLine) -> None:
         set_kind([line], "rule")
         self._canvas.hide(line.start, line.end)
 
@@ -252,13 +252,13 @@ class _Lines:
                 for line in run:
                     self._row(line, "\t")
 
-    def _has_tab(self, line: Line) -> bool:
+    def _has_tab(self, line: TextLine) -> bool:
         marker = BULLET.match(line.text) or NUMBER.match(line.text)
         return self._text.find("\t", line.start + (marker.end() if marker else 0), line.end) >= 0
 
-    def _runs(self, test: Callable[[Line], bool]) -> Iterator[list[Line]]:
+    def _runs(self, test: Callable[[TextLine], bool]) -> Iterator[list[TextLine]]:
         """Yield the runs of neighbouring lines of paragraphs that pass a test."""
-        run: list[Line] = []
+        run: list[TextLine] = []
         for line in self._lines:
             passes = line.kind in ("paragraph", "quote") and test(line)
             if run and (not passes or line.before is not run[-1]):
@@ -269,7 +269,7 @@ class _Lines:
         if run:
             yield run
 
-    def _row(self, line: Line, border: str) -> None:
+    def _row(self, line: TextLine, border: str) -> None:
         """Hide the pipes of a row, or the whole row if it is a rule. Each cell is a sentence."""
         if _TABLE_RULE.match(line.text):
             self._rule(line)
@@ -294,7 +294,7 @@ class _Lines:
         """Return style, kind and value of all numbers at the starts of lines."""
         return {number for line in self._lines if line.kind != "code" for number in read_number(line.text)}
 
-    def _classify_line(self, line: Line, numbers: set[tuple[str, str, int]], *, in_references: bool) -> None:
+    def _classify_line(self, line: TextLine, numbers: set[tuple[str, str, int]], *, in_references: bool) -> None:
         before = line.before
         if _RULE.match(line.text):
             self._rule(line)
@@ -324,14 +324,14 @@ class _Lines:
             else:
                 line.kind, line.indent = "item", min(line.indent, before.indent)
 
-    def _starts_references(self, line: Line) -> bool:
+    def _starts_references(self, line: TextLine) -> bool:
         if line.kind not in ("heading", "paragraph", "item") or not line.starts or len(line.text) > LONGEST_HEADING:
             return False
         number = SECTION_NUMBER.match(line.text) or _MARKDOWN_HEADING.match(line.text)
         return bool(_REFERENCES.match(line.text, number.end() if number else 0)) and line is not self._lines[-1]
 
     def blocks(self) -> Iterator[Block]:
-        block: list[Line] = []
+        block: list[TextLine] = []
         for line in self._lines:
             if block and (line.starts or line.kind != block[0].kind):
                 yield Block(block[0].kind, block[0].start, block[-1].end)

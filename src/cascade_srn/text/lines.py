@@ -55,7 +55,7 @@ CODE_INDENT = 4
 
 
 @dataclass(slots=True, eq=False)
-class Line:
+class TextLine:
     """A line without the whitespace around it and without markup that was found before."""
 
     first: int  # start, whitespace included
@@ -66,8 +66,8 @@ class Line:
     starts: bool = False  # starts a block
     quotes: int = 0
     width: int = 0  # of the longest line of the group without blank lines
-    before: Line | None = None  # neighbours that are not blank
-    after: Line | None = None
+    before: TextLine | None = None  # neighbours that are not blank
+    after: TextLine | None = None
 
     @property
     def end(self) -> int:
@@ -79,13 +79,13 @@ class Line:
         rest = self.text[n:].lstrip()
         self.start, self.text = self.end - len(rest), rest
 
-    def leaves_room(self, following: Line) -> bool:
+    def leaves_room(self, following: TextLine) -> bool:
         """Return whether the first word of the next line would have fitted on this line."""
         word = following.text.split(None, 1)[0] if following.text else ""
         return len(self.text) + 1 + len(word) <= self.width
 
 
-def set_kind(lines: list[Line], kind: str) -> None:
+def set_kind(lines: list[TextLine], kind: str) -> None:
     """Make each line a block of its own."""
     for line in lines:
         line.kind, line.starts = kind, True
@@ -93,7 +93,7 @@ def set_kind(lines: list[Line], kind: str) -> None:
             line.after.starts = True
 
 
-def is_code(lines: list[Line]) -> bool:
+def is_code(lines: list[TextLine]) -> bool:
     """Return whether at least half of the lines look like code."""
     likely = sum(
         line.text[-1] in ";{}"
@@ -117,7 +117,7 @@ def read_number(text: str) -> list[tuple[str, str, int]]:
     return [*found, (style, "i", _ROMAN[name])] if name in _ROMAN else found
 
 
-def find_marker(line: Line, numbers: set[tuple[str, str, int]], *, in_references: bool) -> int:
+def find_marker(line: TextLine, numbers: set[tuple[str, str, int]], *, in_references: bool) -> int:
     """Return the length of the bullet or number of a list item, or 0.
 
     ``numbers`` has the readings of the numbers of all lines.
@@ -144,7 +144,7 @@ def find_marker(line: Line, numbers: set[tuple[str, str, int]], *, in_references
     return 0
 
 
-def is_heading(line: Line) -> bool:
+def is_heading(line: TextLine) -> bool:
     """Return whether a short line is a heading: it starts a group or follows a sentence, and is not wrapped."""
     text, before, after = line.text, line.before, line.after
     if len(text) > LONGEST_HEADING or not (text[-1].isalnum() or text[-1] in ")]"):
@@ -167,7 +167,7 @@ def is_heading(line: Line) -> bool:
     return opens and words[0].lower() not in OPENERS
 
 
-def section_number(line: Line, *, alone: bool) -> int:
+def section_number(line: TextLine, *, alone: bool) -> int:
     """Return the length of the number of a heading, or 0. A plain number could be part of a name."""
     number = SECTION_NUMBER.match(line.text)
     if number is None or alone:

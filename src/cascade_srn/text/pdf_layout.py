@@ -27,7 +27,7 @@ _SENTENCE_END = (".", "?", "!", ":", '."', ".”", ".)")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PdfLine:
     """Line of text. ``x``, ``y`` and ``size`` are those of its start, baseline and main font."""
 
     text: str
@@ -47,8 +47,8 @@ def join_pages(pages: Iterable[Sequence[Piece]]) -> str:
     return _join_lines(_without_repeated(lines))
 
 
-def _find_lines(pieces: Sequence[Piece]) -> list[Line]:
-    lines: list[Line | None] = []
+def _find_lines(pieces: Sequence[Piece]) -> list[PdfLine]:
+    lines: list[PdfLine | None] = []
     current: list[Piece] = []
     for text, x, y, size in pieces:
         *ended, rest = _CONTROL.sub("", _SURROGATE.sub("�", text)).split("\n")
@@ -61,22 +61,22 @@ def _find_lines(pieces: Sequence[Piece]) -> list[Line]:
     return [line for line in lines if line is not None]
 
 
-def _make_line(pieces: Sequence[Piece]) -> Line | None:
+def _make_line(pieces: Sequence[Piece]) -> PdfLine | None:
     text = _BLANKS.sub(" ", "".join(piece[0] for piece in pieces)).strip()
     if not text:
         return None
     drawn = [piece for piece in pieces if piece[0].strip()]
     _, _, y, size = max(drawn, key=lambda piece: len(piece[0]))
-    return Line(text, drawn[0][1], y, size, tuple(pieces))
+    return PdfLine(text, drawn[0][1], y, size, tuple(pieces))
 
 
-def _order_columns(lines: list[Line], depth: int = 0) -> list[Line]:
+def _order_columns(lines: list[PdfLine], depth: int = 0) -> list[PdfLine]:
     """Return the lines of a page column by column, if the page draws its columns row by row."""
     start = _find_second_column(lines) if depth < _MAX_COLUMNS else None
     if start is None:
         return lines
-    left: list[Line] = []
-    right: list[Line] = []
+    left: list[PdfLine] = []
+    right: list[PdfLine] = []
     for line in lines:
         at = _position_of(line, start)
         for column, pieces in ((left, line.pieces[:at]), (right, line.pieces[at:])):
@@ -92,7 +92,7 @@ def _order_columns(lines: list[Line], depth: int = 0) -> list[Line]:
     return [*above, *_order_columns(inside, depth + 1), *_order_columns(right, depth + 1), *below]
 
 
-def _find_second_column(lines: Sequence[Line]) -> float | None:
+def _find_second_column(lines: Sequence[PdfLine]) -> float | None:
     """Return the left edge of a column to the right of another, if many lines contain the text of both."""
     rows: Counter[int] = Counter()
     before: Counter[int] = Counter()
@@ -114,16 +114,16 @@ def _find_second_column(lines: Sequence[Line]) -> float | None:
     return max(likely, key=lambda at: rows[at]) - 1.0 if likely else None
 
 
-def _position_of(line: Line, start: float) -> int:
+def _position_of(line: PdfLine, start: float) -> int:
     """Return the position of the first piece of a line that is right of ``start``."""
     return next((at for at, (text, x, _, _) in enumerate(line.pieces) if text.strip() and x >= start), len(line.pieces))
 
 
-def _may_cross(line: Line, start: float) -> bool:
+def _may_cross(line: PdfLine, start: float) -> bool:
     return line.x + len(line.text) * line.size * 0.4 > start
 
 
-def _without_repeated(pages: Sequence[Sequence[Line]]) -> list[list[Line]]:
+def _without_repeated(pages: Sequence[Sequence[PdfLine]]) -> list[list[PdfLine]]:
     """Remove lines at the top or bottom edge that other pages have at the same height, apart from numbers."""
     edges = [(_find_rows(lines), _find_rows(lines)[::-1]) for lines in pages]
     seen: defaultdict[tuple[int, str], set[tuple[int, float]]] = defaultdict(set)
@@ -150,22 +150,22 @@ def _without_repeated(pages: Sequence[Sequence[Line]]) -> list[list[Line]]:
     return kept
 
 
-def _find_rows(lines: Sequence[Line]) -> list[list[Line]]:
+def _find_rows(lines: Sequence[PdfLine]) -> list[list[PdfLine]]:
     """Return the lines of each height, from the bottom to the top."""
-    rows: defaultdict[float, list[Line]] = defaultdict(list)
+    rows: defaultdict[float, list[PdfLine]] = defaultdict(list)
     for line in lines:
         rows[line.y].append(line)
     return [rows[y] for y in sorted(rows)]
 
 
-def _without_numbers(line: Line) -> str:
+def _without_numbers(line: PdfLine) -> str:
     return _DIGITS.sub("0", line.text)
 
 
-def _join_lines(pages: Sequence[Sequence[Line]]) -> str:
+def _join_lines(pages: Sequence[Sequence[PdfLine]]) -> str:
     leading = _find_leading(pages)
     text: list[str] = []
-    last: Line | None = None
+    last: PdfLine | None = None
     turned = False
     for lines in pages:
         indents = _find_indents(lines)
@@ -185,7 +185,7 @@ def _join_lines(pages: Sequence[Sequence[Line]]) -> str:
     return "".join(text)
 
 
-def _find_leading(pages: Sequence[Sequence[Line]]) -> dict[int, float]:
+def _find_leading(pages: Sequence[Sequence[PdfLine]]) -> dict[int, float]:
     """Return the usual distance of lines for each size of the font."""
     gaps: defaultdict[int, list[float]] = defaultdict(list)
     for lines in pages:
@@ -196,7 +196,7 @@ def _find_leading(pages: Sequence[Sequence[Line]]) -> dict[int, float]:
     return {size: median(found) for size, found in gaps.items()}
 
 
-def _find_indents(lines: Sequence[Line]) -> dict[int, bool]:
+def _find_indents(lines: Sequence[PdfLine]) -> dict[int, bool]:
     """Return whether lines that start at each x are indented: many more start up to four ems to the left."""
     starts = Counter(round(line.x) for line in lines)
     sizes = {round(line.x): min(line.size, _MAX_SIZE) for line in lines}

@@ -14,7 +14,7 @@ import numpy as np
 from cascade_srn.encoder.windows import window_owners, window_starts
 from cascade_srn.errors import DataError
 from cascade_srn.formats.reports import may_be_missed
-from cascade_srn.inputs.raw_text import sentence_key
+from cascade_srn.inputs.texts import sentence_key
 from cascade_srn.model.build import family_of
 from cascade_srn.model.model import Model
 from cascade_srn.model.start import StartedLabels

@@ -23,10 +23,9 @@ from cascade_srn.apps.corpus.inputs import (
     find_input_files,
     kept_types,
 )
-from cascade_srn.apps.corpus.plan import plan_shards
-from cascade_srn.apps.corpus.shards import InputFile, Shard
+from cascade_srn.apps.corpus.shards import InputFile, Shard, plan_shards
 from cascade_srn.errors import ConfigError, DataError
-from cascade_srn.inputs import addresses
+from cascade_srn.inputs import open as opening
 from cascade_srn.storage.limits import LINE_VARIABLE
 
 
@@ -544,7 +543,7 @@ def test_permission_errors_are_errors_of_the_input(tmp_path, monkeypatch):
     def refuse(*args, **kwargs):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(addresses, "open", refuse, raising=False)
+    monkeypatch.setattr(opening, "open", refuse, raising=False)
     with pytest.raises(DataError) as refused:
         find_input_files(str(tmp_path))
     assert "permission" in refused.value.problem

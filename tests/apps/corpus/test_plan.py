@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cascade_srn.apps.corpus.inputs import InputSettings, RowReader, find_input_files
-from cascade_srn.apps.corpus.plan import plan_shards
-from cascade_srn.apps.corpus.shards import InputFile, Shard
+from cascade_srn.apps.corpus.shards import InputFile, Shard, plan_shards
 
 SIZES = st.lists(st.lists(st.integers(0, 30), max_size=20), max_size=8)
 

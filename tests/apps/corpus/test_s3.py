@@ -14,7 +14,7 @@ import urllib.request
 import pytest
 
 from cascade_srn.apps.corpus.inputs import InputChangedError, InputSettings, RowReader, find_input_files
-from cascade_srn.apps.corpus.plan import plan_shards
+from cascade_srn.apps.corpus.shards import plan_shards
 from cascade_srn.errors import DataError
 
 pytest.importorskip("moto")

@@ -4,8 +4,8 @@ import pytest
 from tests.apps.corpus.jobs import save_model, settings, texts, write_lines
 
 from cascade_srn.apps.corpus.inputs import find_input_files
-from cascade_srn.apps.corpus.plan import plan_shards
 from cascade_srn.apps.corpus.sample import estimate, sample_rows
+from cascade_srn.apps.corpus.shards import plan_shards
 from cascade_srn.errors import DataError, ModelError
 
 

@@ -9,7 +9,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from cascade_srn.apps.corpus.inputs import InputSettings, RowReader, find_input_files
-from cascade_srn.apps.corpus.plan import plan_shards
+from cascade_srn.apps.corpus.shards import plan_shards
 from cascade_srn.errors import DataError
 
 pytest.importorskip("aiohttp")

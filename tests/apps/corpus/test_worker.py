@@ -7,8 +7,8 @@ from cascade_srn.apps.corpus import worker as workers
 from cascade_srn.apps.corpus.engine import JobError
 from cascade_srn.apps.corpus.inputs import find_input_files
 from cascade_srn.apps.corpus.manifest import JobFolder, model_checksum
-from cascade_srn.apps.corpus.plan import plan_shards
 from cascade_srn.apps.corpus.settings import JobSpec
+from cascade_srn.apps.corpus.shards import plan_shards
 from cascade_srn.apps.corpus.worker import ShardWorker
 from cascade_srn.errors import CascadeError, DataError
 

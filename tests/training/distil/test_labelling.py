@@ -10,7 +10,7 @@ from tests.small_models import small_model
 from tests.training.distil.teachers import saved_teacher, teacher, write_text
 
 from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError
-from cascade_srn.inputs.raw_text import read_texts
+from cascade_srn.inputs.texts import read_texts
 from cascade_srn.schema import Schema
 from cascade_srn.training.distil import LabelSettings
 from cascade_srn.training.distil.ensemble import Ensemble

@@ -1,7 +1,7 @@
 import pytest
 
 from cascade_srn.errors import ConfigError, DataError
-from cascade_srn.inputs.raw_text import sentence_key
+from cascade_srn.inputs.texts import sentence_key
 from cascade_srn.training.distil import LabelSettings
 from cascade_srn.training.distil.sampling import sample_sentences
 from cascade_srn.types import Document

@@ -12,7 +12,7 @@ from cascade_srn.apps.annotation.strategies import STRATEGIES, rank_units
 from cascade_srn.apps.annotation.units import DecisionFinder, Unit, UnitSettings, annotate
 from cascade_srn.config import require_choice, require_range
 from cascade_srn.errors import ConfigError, DataError
-from cascade_srn.inputs.raw_text import sentence_key
+from cascade_srn.inputs.texts import sentence_key
 from cascade_srn.types import Document
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cascade_srn.apps.annotation.selection import Selected
-from cascade_srn.apps.extract.targets import StreamTarget, Target
+from cascade_srn.apps.extract.table_output import StreamTarget, Target
 from cascade_srn.apps.extract.writers import check_suffix
 from cascade_srn.config import require_choice
 from cascade_srn.errors import CascadeError, DataError

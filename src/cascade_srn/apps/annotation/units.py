@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cascade_srn.config import MAX_SEED, Thresholds, require_choice, require_range
 from cascade_srn.errors import ConfigError
-from cascade_srn.inputs.raw_text import sentence_key
+from cascade_srn.inputs.texts import sentence_key
 from cascade_srn.types import Document, Sentence, Span
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ Example:
     (57600, 0)
 """
 
-from cascade_srn.apps.corpus.fields import InputSettings
 from cascade_srn.apps.corpus.job import JobInterrupted, JobReport, run
 from cascade_srn.apps.corpus.local import LocalEngine
 from cascade_srn.apps.corpus.progress import JobProgress, StatusReport, status
 from cascade_srn.apps.corpus.ray import RayEngine
 from cascade_srn.apps.corpus.settings import CorpusSettings
+from cascade_srn.apps.corpus.shards import InputSettings
 from cascade_srn.apps.corpus.verification import VerifyReport, verify
 
 __all__ = [

@@ -1,42 +1,19 @@
 """Count the rows of an input file and compute its checksum, in one pass."""
 
-import io
 import tempfile
 from dataclasses import dataclass, field
 from typing import IO, Any, BinaryIO, cast
 
-from cascade_srn.apps.corpus.fields import DEFAULT_ID, InputSettings, suggest_field
-from cascade_srn.apps.corpus.parquet import MAGIC, ParquetRows
-from cascade_srn.apps.corpus.shards import InputFile
-from cascade_srn.errors import DataError, short_repr
-from cascade_srn.inputs.addresses import (
-    COMPRESSIONS,
-    OpenFile,
-    RawFile,
-    damaged,
-    file_version,
-    is_remote,
-    split_suffixes,
-)
-from cascade_srn.inputs.records import BadValueError, Csv, JsonLines, PlainText, Records
-from cascade_srn.storage.files import read_errors
+from cascade_srn.apps.corpus.shards import InputFile, InputSettings
+from cascade_srn.errors import DataError
+from cascade_srn.inputs.fields import DEFAULT_ID, BadValueError, check_columns
+from cascade_srn.inputs.find import FORMATS, RECORD_FORMATS, is_remote, split_suffixes
+from cascade_srn.inputs.open import OpenFile, RawFile, file_version
+from cascade_srn.inputs.records import JsonLines, LineRecords, Records
+from cascade_srn.inputs.tables import PARQUET_MAGIC, ParquetRows, read_records
 
-SUFFIXES = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".jsonlines": "jsonl",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".txt": "text",
-    ".text": "text",
-}
-"""Formats by suffix, as files are found in folders."""
-# In a folder, such a file is more often a description of the data.
-_GIVEN_SUFFIXES = {**SUFFIXES, ".json": "jsonl"}
-_COMPRESSION_NAMES = {".gz": "gzip", ".xz": "xz", ".bz2": "bzip2", ".zst": "Zstandard"}
+# In a folder, a file that ends in .json is more often a description of the data.
+_FORMATS = {suffix: format for suffix, format in FORMATS.items() if format in RECORD_FORMATS} | {".json": "jsonl"}
 _CHUNK = 1 << 20
 _MAX_SEEN = 100
 
@@ -78,28 +55,6 @@ class _Cutter:
         self._bytes += n_bytes
 
 
-def open_records(address: str, format: str, settings: InputSettings) -> Records:
-    """Open a file of a known format to read its records."""
-    if format == "parquet":
-        return ParquetRows(cast(BinaryIO, RawFile(address, at_random=True)), address, _columns(settings))
-    file = OpenFile(address)
-    try:
-        return _parse(file, format, settings)
-    except BaseException:
-        file.close()
-        raise
-
-
-def _columns(settings: InputSettings) -> tuple[str, ...]:
-    return (*settings.names, *((DEFAULT_ID,) if settings.id_field is None else ()))
-
-
-def _parse(file: OpenFile, format: str, settings: InputSettings) -> Csv | JsonLines | PlainText:
-    if format == "text":
-        return PlainText(file, settings.field)
-    return JsonLines(file) if format == "jsonl" else Csv(file, "\t" if format == "tsv" else ",")
-
-
 def count_file(address: str, name: str, settings: InputSettings) -> CountedFile:
     """Read a file once: recognise its format, count and measure its rows, and compute its checksum."""
     version = file_version(address)
@@ -120,21 +75,9 @@ def count_file(address: str, name: str, settings: InputSettings) -> CountedFile:
 
 def _recognise(file: OpenFile, format: str | None) -> str:
     """Return the format of a file by its suffix, then by its content."""
-    suffix, packed = split_suffixes(file.address)
-    head = _peek(file)
-    known = _GIVEN_SUFFIXES.get(suffix)
-    if packed and packed != file.compression and head:
-        raise DataError(
-            f"{file.address}: the file is not compressed with {_COMPRESSION_NAMES[packed]}, as its suffix says",
-            "Rename it, or write it again",
-        )
-    if file.compression and not packed and known is not None:
-        raise DataError(
-            f"{file.address}: the file is compressed with {_COMPRESSION_NAMES[file.compression]}",
-            f"Rename it, so that it ends in {file.compression}",
-        )
-    found = format or known or _guess(file.address, head)
-    is_parquet = head.startswith(MAGIC)
+    head = file.peek()
+    found = format or _FORMATS.get(split_suffixes(file.address)[0]) or _guess(file.address, head)
+    is_parquet = head.startswith(PARQUET_MAGIC)
     if is_parquet != (found == "parquet") and head:
         kind = "a Parquet file" if is_parquet else "not a Parquet file"
         raise DataError(f"{file.address}: the file is {kind}", "Rename it, or name its format", option="input_format")
@@ -144,19 +87,12 @@ def _recognise(file: OpenFile, format: str | None) -> str:
     return found
 
 
-def _peek(file: OpenFile) -> bytes:
-    try:
-        return cast(io.BufferedReader, file.content).peek(_CHUNK)
-    except read_errors() as error:
-        raise damaged(file.address, error) from error
-
-
 def _guess(address: str, head: bytes) -> str:
-    if head.startswith(MAGIC):
+    if head.startswith(PARQUET_MAGIC):
         return "parquet"
     if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
         return "jsonl"
-    known = ", ".join(_GIVEN_SUFFIXES)
+    known = ", ".join(_FORMATS)
     raise DataError(
         f"{address}: the format of the file is not known",
         f"Name the format, or use a file that ends in {known}, compressed or not",
@@ -167,11 +103,13 @@ def _guess(address: str, head: bytes) -> str:
 def _count_records(
     file: OpenFile, format: str, settings: InputSettings
 ) -> tuple[CountedFile, list[tuple[int, int, int]]]:
-    records = _parse(file, format, settings)
+    records = read_records(file, format, settings.field)
     counted = CountedFile(InputFile(file.address, format, 0, 0, ""))
-    if isinstance(records, Csv):
-        _check_header(file.address, records.columns or (), settings, counted)
-    elif isinstance(records, PlainText):
+    if records.columns:
+        check_columns(file.address, records.columns, {settings.field: "field"}, (*settings.names, DEFAULT_ID))
+        counted.found |= set(settings.names) & set(records.columns)
+        counted.seen |= set(records.columns)
+    elif format == "text":
         counted.found.add(settings.field)
     cutter, (offset, line) = _Cutter(settings), _position(records, 0)
     is_json, first = not isinstance(records, JsonLines), b""
@@ -181,7 +119,7 @@ def _count_records(
         # Blank lines before a record belong to it.
         cutter.add(records.row - 1, offset, line, after[0] - offset)
         offset, line = after
-        first = first or (record.value if record.problem == "" else b"")
+        first = first or (record.value if record.problem is None else b"")
         if missing or not is_json:
             try:
                 values = records.parse(record)
@@ -199,23 +137,7 @@ def _count_records(
 
 def _position(records: Records, offset: int) -> tuple[int, int]:
     """Return the offset and the number of lines before the next record; ``offset`` if the format has no lines."""
-    return (records.lines.offset, records.lines.number) if isinstance(records, Csv | JsonLines) else (offset, 0)
-
-
-def _check_header(address: str, columns: tuple[str, ...], settings: InputSettings, counted: CountedFile) -> None:
-    """Check that the columns of a CSV file are there, and each once. An empty file has none."""
-    names = settings.names
-    repeated = [name for name in (*names, DEFAULT_ID) if columns.count(name) > 1]
-    if repeated:
-        raise DataError(f"{address}: the column {repeated[0]!r} occurs more than once", "Rename one of them")
-    if columns and settings.field not in columns:
-        raise DataError(
-            f"{address}: no column {settings.field!r} in the header",
-            suggest_field(settings.field, columns) if columns[1:] else f"Its only column is {short_repr(columns[0])}",
-            option="field",
-        )
-    counted.found |= set(names) & set(columns)
-    counted.seen |= set(columns)
+    return (records.lines.offset, records.lines.number) if isinstance(records, LineRecords) else (offset, 0)
 
 
 def _check_json(address: str, first: bytes, n_rows: int, *, has_objects: bool) -> None:
@@ -242,7 +164,7 @@ def _count_parquet(file: OpenFile, settings: InputSettings) -> tuple[CountedFile
     counted = CountedFile(InputFile(file.address, "parquet", 0, 0, ""))
     with _local_copy(file) as handle:
         rows = ParquetRows(cast(BinaryIO, handle), file.address, (settings.field,))
-        rows.check_text_column(settings)
+        _check_text_column(rows, file.address, settings)
         counted.types = rows.types
         counted.seen = set(rows.types)
         counted.found = set(settings.names) & counted.seen
@@ -254,6 +176,20 @@ def _count_parquet(file: OpenFile, settings: InputSettings) -> tuple[CountedFile
     return counted, [*cutter.blocks, (row, offset, 0)]
 
 
+def _check_text_column(rows: ParquetRows, address: str, settings: InputSettings) -> None:
+    """Raise a DataError if there is no column of strings for the text."""
+    import pyarrow as pa
+
+    check_columns(address, rows.columns or (), {settings.field: "field"}, (*settings.names, DEFAULT_ID))
+    kind = rows.types[settings.field]
+    if kind not in (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.null()):
+        raise DataError(
+            f"{address}: the column {settings.field!r} has the type {kind}, not a string",
+            "Name the column with the text",
+            option="field",
+        )
+
+
 def _local_copy(file: OpenFile) -> IO[bytes]:
     """Return a file that can be read at any place. A remote one is copied, so that it is fetched once."""
     if not is_remote(file.address):
@@ -263,6 +199,3 @@ def _local_copy(file: OpenFile) -> IO[bytes]:
         copy.write(chunk)
     copy.seek(0)
     return copy
-
-
-assert set(_COMPRESSION_NAMES) == set(COMPRESSIONS)

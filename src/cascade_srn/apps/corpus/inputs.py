@@ -1,18 +1,19 @@
-"""Find the files of a corpus, and read the rows of a shard."""
+"""Find the files of a corpus, count their rows, and read the rows of a shard."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from cascade_srn.apps.corpus.counting import SUFFIXES, CountedFile, count_file, open_records
-from cascade_srn.apps.corpus.fields import InputSettings, make_row, suggest_field
-from cascade_srn.apps.corpus.parquet import ParquetRows
-from cascade_srn.apps.corpus.shards import InputFile, Row, Shard
+from cascade_srn.apps.corpus.counting import CountedFile, count_file
+from cascade_srn.apps.corpus.shards import InputFile, InputRow, InputSettings, Shard
 from cascade_srn.errors import DataError
-from cascade_srn.inputs.addresses import choose_names, file_version, find_files, is_remote, without_repeats
-from cascade_srn.inputs.records import BadValueError, Records
+from cascade_srn.inputs.fields import DEFAULT_ID, BadValueError, convert, read_id, read_text, suggest_field
+from cascade_srn.inputs.find import RECORD_FORMATS, find_files, is_remote, names_below, real_address
+from cascade_srn.inputs.open import file_version
+from cascade_srn.inputs.records import Records
+from cascade_srn.inputs.tables import ParquetRows, open_records
 from cascade_srn.storage.files import encodable_names
 
 if TYPE_CHECKING:
@@ -51,18 +52,24 @@ def find_input_files(
             has one of the fields.
 
     Example:
-        >>> from cascade_srn.apps.corpus.plan import plan_shards
+        >>> from cascade_srn.apps.corpus.shards import plan_shards
         >>> settings = InputSettings(field="abstract", keep=("year:int64",))
         >>> files = find_input_files(["papers/*.jsonl.gz", "s3://bucket/folder"], settings)  # doctest: +SKIP
         >>> shards = plan_shards(files, settings)  # doctest: +SKIP
     """
     settings = settings or InputSettings()
     given = [addresses] if isinstance(addresses, str | os.PathLike) else list(addresses)
-    suffixes = tuple(SUFFIXES) if settings.format is None else None
-    found = without_repeats([file for address in given for file in find_files(os.fspath(address), suffixes, skip=skip)])
+    formats = RECORD_FORMATS if settings.format is None else None
+    skipped = None if skip is None else f"{real_address(skip).rstrip('/')}/"
+    files: dict[str, str] = {}
+    for address in given:
+        for file in find_files(os.fspath(address), formats, hidden=(".", "_")):
+            if skipped is None or not f"{real_address(file)}/".startswith(skipped):
+                files.setdefault(real_address(file), file if is_remote(file) else os.path.abspath(file))
+    found = sorted(files.values())
     if not found:
         raise DataError("there is no input", "Give at least one file, folder or pattern")
-    counted = _count_files(found, encodable_names(choose_names(found)), settings)
+    counted = _count_files(found, encodable_names(names_below(found)), settings)
     if not any(one.file.n_rows for one in counted):
         where = f"{found[0]} contains" if len(found) == 1 else f"the {len(found)} input files contain"
         raise DataError(f"{where} no record", "Check the input")
@@ -131,7 +138,7 @@ def kept_types(files: Sequence[InputFile], settings: InputSettings) -> "dict[str
     for file in files:
         missing = [name for name in open_names if name not in found]
         if missing and file.format == "parquet":
-            records = open_records(file.address, file.format, settings)
+            records = open_records(file.address, file.format, settings.columns)
             assert isinstance(records, ParquetRows)
             found |= {name: records.types[name] for name in missing if str(records.types.get(name, "null")) != "null"}
             records.close()
@@ -156,7 +163,7 @@ class RowReader:
         self._records: Records | None = None
         self._position = -1
 
-    def read(self, shard: Shard) -> Iterator[Row]:
+    def read(self, shard: Shard) -> Iterator[InputRow]:
         """Yield the rows of a shard, in order. A record that cannot be read is a row with a problem.
 
         Ids may repeat, but id and row together are unique in a shard. Where small files share a shard and the same id
@@ -174,7 +181,7 @@ class RowReader:
                 seen.add((row.id, row.row))
             yield row
 
-    def _read_parts(self, shard: Shard) -> Iterator[Row]:
+    def _read_parts(self, shard: Shard) -> Iterator[InputRow]:
         for position, first, stop in shard.parts:
             file = self._files[position]
             records = self._open(position, first)
@@ -187,11 +194,31 @@ class RowReader:
                 default_id = file.name if is_text else f"{file.name}:{row}"
                 try:
                     values = records.parse(record)
-                except BadValueError as problem:
-                    yield Row(default_id, file.name, row, None, problem=f"{record.place}{problem}")
+                except BadValueError as error:
+                    yield InputRow(default_id, file.name, row, None, problem=f"{record.place}{error.problem}")
                     continue
-                empty = Row(default_id, file.name, row, None)
-                yield make_row(values, self._settings, types, empty, place=record.place)
+                empty = InputRow(default_id, file.name, row, None)
+                yield self._make_row(values, types, empty, record.place)
+
+    def _make_row(
+        self, values: Mapping[str, Any], types: Mapping[str, str | None], empty: InputRow, place: str
+    ) -> InputRow:
+        """Return the row of a record; a row with a problem if a value cannot be used.
+
+        Args:
+            values: Values of the record by field.
+            types: Types of the fields to keep; None for a value that keeps its type.
+            empty: Row without a text, whose id is used if the record has none.
+            place: Start of messages, such as ``"line 3: "``; may be empty.
+        """
+        id = empty.id
+        try:
+            id = read_id(values.get(self._settings.id_field or DEFAULT_ID)) or id
+            text = read_text(values, self._settings.field)
+            kept = {name: convert(values.get(name), kind, name) for name, kind in types.items()}
+        except BadValueError as error:
+            return replace(empty, id=id, problem=f"{place}{error.problem}")
+        return replace(empty, id=id, text=text, kept=kept)
 
     def _open(self, position: int, row: int) -> Records:
         """Return the records of a file from a row on, and continue in the open file if possible."""
@@ -200,7 +227,7 @@ class RowReader:
             raise self._changed(file)
         if self._position != position or self._records is None or self._records.row > row:
             self.close()
-            self._records = open_records(file.address, file.format, self._settings)
+            self._records = open_records(file.address, file.format, self._settings.columns)
             self._position = position
         self._records.skip_to(row, file.blocks)
         if self._records.row != row:

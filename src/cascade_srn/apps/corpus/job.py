@@ -14,11 +14,10 @@ from cascade_srn.apps.corpus.engine import Control, CorpusEngine, JobError, Shar
 from cascade_srn.apps.corpus.inputs import find_input_files, kept_types
 from cascade_srn.apps.corpus.local import LocalEngine
 from cascade_srn.apps.corpus.manifest import JobFolder, Manifest, model_checksum
-from cascade_srn.apps.corpus.plan import plan_shards
 from cascade_srn.apps.corpus.progress import JobProgress
 from cascade_srn.apps.corpus.ray import RayEngine
 from cascade_srn.apps.corpus.settings import CorpusSettings, JobSpec
-from cascade_srn.apps.corpus.shards import Shard, ShardResult, Totals
+from cascade_srn.apps.corpus.shards import Shard, ShardResult, Totals, plan_shards
 from cascade_srn.apps.corpus.worker import write_failed_shard, write_unreadable_shard
 from cascade_srn.config import require_choice
 from cascade_srn.errors import CascadeError, ConfigError

@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cascade_srn.apps.corpus.inputs import RowReader, find_input_files
-from cascade_srn.apps.corpus.plan import plan_shards
 from cascade_srn.apps.corpus.settings import CorpusSettings
-from cascade_srn.apps.corpus.shards import InputFile, Row, Shard
+from cascade_srn.apps.corpus.shards import InputFile, InputRow, Shard, plan_shards
 from cascade_srn.runtime.device import choose_slots
 from cascade_srn.storage.bundled import find_model
 
@@ -132,7 +131,7 @@ def estimate(
 
 def sample_rows(
     files: Sequence[InputFile], shards: Sequence[Shard], settings: CorpusSettings, n_rows: int
-) -> list[Row]:
+) -> list[InputRow]:
     """Return rows at equal distances over the whole input, or all rows if there are fewer."""
     total = sum(shard.n_rows for shard in shards)
     wanted = sorted({at * total // min(n_rows, total) for at in range(min(n_rows, total))})

@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cascade_srn.apps.corpus.fields import InputSettings
-from cascade_srn.apps.corpus.shards import InputFile
+from cascade_srn.apps.corpus.shards import InputFile, InputSettings
 from cascade_srn.config import CONSTRAINTS, check_overlaps, require_choice, require_range
 from cascade_srn.errors import ConfigError
 from cascade_srn.inference.thresholds import ThresholdsLike

@@ -1,10 +1,85 @@
-"""Inputs, shards and rows of a corpus job."""
+"""Inputs, shards and rows of a corpus job, and the plan that cuts the input into shards."""
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
-from cascade_srn.apps.corpus.tables import TABLES
+from cascade_srn.apps.corpus.tables import TABLES, column_names
+from cascade_srn.config import Settings, require_choice, require_range
+from cascade_srn.errors import ConfigError
+from cascade_srn.inputs.fields import DEFAULT_ID, KEPT_TYPES
+from cascade_srn.inputs.find import RECORD_FORMATS
+
+_Part = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class InputSettings(Settings):
+    """What to read from the input, and how to cut it into shards.
+
+    Attributes:
+        field: Field or column with the text. Text files have none.
+        id_field: Field with the id. Without it, ``id`` is used where records have it. A record without an id gets the
+            name of its file and its row.
+        keep: Fields that are carried along to the table of documents, each a name such as "title", or a name and a
+            type such as "year:int64". Types are string, int64, float64 and bool. Without one, columns of Parquet keep
+            their type, and others are strings.
+        format: Format of all files: "jsonl", "parquet", "csv", "tsv" or "text". Guessed for each file if None.
+        shard_documents: Largest number of documents in a shard.
+        shard_bytes: Largest size of the records of a shard, in bytes, unless a single record is larger.
+        limit: Number of rows to read from the start of the input; None for all.
+    """
+
+    field: str = "text"
+    id_field: str | None = None
+    keep: tuple[str, ...] = ()
+    format: str | None = None
+    shard_documents: int = 1000
+    shard_bytes: int = 4 << 20
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "keep", tuple(self.keep))
+        if self.format is not None:
+            require_choice("format", self.format, RECORD_FORMATS, option="input_format")
+        require_range("shard_documents", self.shard_documents, 1, option="shard_documents")
+        require_range("shard_bytes", self.shard_bytes, 1, option="shard_bytes")
+        if self.limit is not None:
+            require_range("limit", self.limit, 1, option="limit")
+        taken = {name.casefold() for name in column_names("documents")}
+        for name, _ in map(_split_type, self.keep):
+            if name.casefold() in taken:
+                # Names of columns differ only by case in DuckDB and Spark.
+                raise ConfigError(
+                    f"keep contains {name!r}, but the table of documents has a column with this name",
+                    "Leave it out, or rename it in the input",
+                    option="keep",
+                )
+            taken.add(name.casefold())
+
+    @property
+    def kept(self) -> dict[str, str | None]:
+        """Names of the fields to keep, each with its declared type or None."""
+        return dict(_split_type(name) for name in self.keep)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all fields that are read, without the default of the id."""
+        given = (self.field, *(() if self.id_field is None else (self.id_field,)), *self.kept)
+        return tuple(dict.fromkeys(given))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of all fields that are read, with the default of the id."""
+        return (*self.names, *((DEFAULT_ID,) if self.id_field is None else ()))
+
+
+def _split_type(name: str) -> tuple[str, str | None]:
+    start, colon, kind = name.rpartition(":")
+    return (start, kind) if colon and start and kind in KEPT_TYPES else (name, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +135,7 @@ class Shard:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class InputRow:
     """One record of the input.
 
     Attributes:
@@ -126,3 +201,56 @@ class Totals:
     def counts(self) -> dict[str, int]:
         """Return the counts of the manifest."""
         return {**self.rows, "words": self.n_words, "sentences": self.n_sentences}
+
+
+def plan_shards(files: Sequence[InputFile], settings: InputSettings) -> tuple[Shard, ...]:
+    """Cut the rows of all files into shards within the bounds of the settings.
+
+    The rows stay in order. A file above the bounds is cut by the blocks that were found when it was counted. Files and
+    last blocks below the bounds are packed together. The same files and settings always give the same shards.
+    """
+    shards = list(_pack(files, settings))
+    width = max(5, len(str(len(shards) - 1)))
+    return tuple(Shard(f"{at:0{width}}-{_hash(files, parts)}", parts) for at, parts in enumerate(shards))
+
+
+def _pack(files: Sequence[InputFile], settings: InputSettings) -> Iterator[tuple[_Part, ...]]:
+    parts: list[_Part] = []
+    n_rows = n_bytes = 0
+    for part, size in _cut(files, settings.limit):
+        rows = part[2] - part[1]
+        if parts and (n_rows + rows > settings.shard_documents or n_bytes + size > settings.shard_bytes):
+            yield _join(parts)
+            parts, n_rows, n_bytes = [], 0, 0
+        parts.append(part)
+        n_rows, n_bytes = n_rows + rows, n_bytes + size
+    if parts:
+        yield _join(parts)
+
+
+def _cut(files: Sequence[InputFile], limit: int | None) -> Iterator[tuple[_Part, int]]:
+    """Yield the blocks of all files with their sizes, up to a number of rows."""
+    left = sum(file.n_rows for file in files) if limit is None else limit
+    for at, file in enumerate(files):
+        for (first, start, _), (stop, end, _) in pairwise(file.blocks):
+            rows = min(stop - first, left)
+            if rows == 0:
+                return
+            left -= rows
+            yield (at, first, first + rows), end - start
+
+
+def _join(parts: list[_Part]) -> tuple[_Part, ...]:
+    """Join parts of the same file that follow each other."""
+    joined: list[_Part] = []
+    for part in parts:
+        if joined and joined[-1][0] == part[0]:
+            joined[-1] = (part[0], joined[-1][1], part[2])
+        else:
+            joined.append(part)
+    return tuple(joined)
+
+
+def _hash(files: Sequence[InputFile], parts: tuple[_Part, ...]) -> str:
+    ranges = [(files[at].sha256, files[at].name, first, stop) for at, first, stop in parts]
+    return hashlib.sha256(json.dumps(ranges).encode()).hexdigest()[:8]

@@ -15,7 +15,7 @@ from cascade_srn.apps.corpus.engine import JobError
 from cascade_srn.apps.corpus.inputs import RowReader
 from cascade_srn.apps.corpus.manifest import model_checksum
 from cascade_srn.apps.corpus.settings import JobSpec
-from cascade_srn.apps.corpus.shards import Row, Shard, ShardResult
+from cascade_srn.apps.corpus.shards import InputRow, Shard, ShardResult
 from cascade_srn.apps.corpus.writing import ShardTables
 from cascade_srn.errors import CascadeError, describe_error
 from cascade_srn.inference.streaming import MOST_BATCHES, BadText, Outcome, split_into_parts
@@ -33,7 +33,7 @@ _POLL_SECONDS = 0.1
 ENVIRONMENT = {"MKL_CBWR": "AUTO,STRICT", "TOKENIZERS_PARALLELISM": "false"}
 """Environment variables of a worker. They must be set before torch is imported."""
 
-_Part = list[tuple[Row, Outcome]]
+_Part = list[tuple[InputRow, Outcome]]
 
 
 class ShardWorker:
@@ -159,7 +159,7 @@ class ShardWorker:
         For a GPU, the first parts are small, so that it starts soon. On a CPU this saves little, and the padding of
         small parts costs more.
         """
-        rows: deque[Row] = deque()
+        rows: deque[InputRow] = deque()
 
         def outcomes() -> Iterator[Outcome]:
             for position, row in enumerate(self._reader.read(shard)):
@@ -170,7 +170,7 @@ class ShardWorker:
         for part in split_into_parts(outcomes(), self.job.settings.batch_words, n_batches):
             yield [(rows.popleft(), outcome) for outcome in part]
 
-    def _split(self, position: int, row: Row) -> Outcome:
+    def _split(self, position: int, row: InputRow) -> Outcome:
         if row.text is None:
             return BadText(position, None, CascadeError(row.problem))
         try:
@@ -210,5 +210,5 @@ def write_unreadable_shard(job: JobSpec, shard: Shard, reason: str, attempts: in
     for at, first, stop in shard.parts:
         name = job.files[at].name
         for number in range(first, stop):
-            tables.add_error(Row(f"{name}:{number}", name, number, None), reason, attempts)
+            tables.add_error(InputRow(f"{name}:{number}", name, number, None), reason, attempts)
     return tables.write(0.0, attempts)

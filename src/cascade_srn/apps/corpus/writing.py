@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cascade_srn.apps.corpus.engine import JobError
 from cascade_srn.apps.corpus.manifest import RECORDS, record_text
 from cascade_srn.apps.corpus.settings import JobSpec
-from cascade_srn.apps.corpus.shards import Row, ShardResult
+from cascade_srn.apps.corpus.shards import InputRow, ShardResult
 from cascade_srn.apps.corpus.tables import TABLES, column_names, table_schema
 from cascade_srn.formats.jsonl import to_record
 from cascade_srn.storage.atomic import replace_durably
@@ -58,7 +58,7 @@ class ShardTables:
         self._lines: list[str] = []
         self._is_jsonl = job.settings.format == "jsonl"
 
-    def add_document(self, row: Row, sentences: Sequence[Sentence]) -> None:
+    def add_document(self, row: InputRow, sentences: Sequence[Sentence]) -> None:
         """Add the document of a row, with the sentences that a model annotated."""
         text = row.text
         assert text is not None
@@ -86,7 +86,7 @@ class ShardTables:
         if n_entities:
             self._add_annotations(row, text, sentences)
 
-    def _add_annotations(self, row: Row, text: str, sentences: Sequence[Sentence]) -> None:
+    def _add_annotations(self, row: InputRow, text: str, sentences: Sequence[Sentence]) -> None:
         n_entities = n_relations = 0
         for number, sentence in enumerate(_with_words(sentences)):
             found: dict[Span, tuple[int, int, int, str]] = {}
@@ -99,7 +99,7 @@ class ShardTables:
                 self._add_relation(row, number, n_relations, triple, found[triple.head], found[triple.tail])
                 n_relations += 1
 
-    def _add_entity(self, row: Row, number: int, span: Span, place: tuple[int, int, int, str]) -> None:
+    def _add_entity(self, row: InputRow, number: int, span: Span, place: tuple[int, int, int, str]) -> None:
         entity, start, end, surface = place
         values = {
             "entity": entity,
@@ -115,7 +115,7 @@ class ShardTables:
 
     def _add_relation(
         self,
-        row: Row,
+        row: InputRow,
         number: int,
         relation: int,
         triple: Triple,
@@ -140,14 +140,14 @@ class ShardTables:
         }
         self._add("relations", row, values)
 
-    def add_error(self, row: Row, reason: str, attempts: int = 1) -> None:
+    def add_error(self, row: InputRow, reason: str, attempts: int = 1) -> None:
         """Add a row that could not be processed."""
         reason = " ".join(reason.split())
         shown = reason if len(reason) <= _MAX_REASON else f"{reason[:_MAX_REASON]}…"
         self._rows["errors"] += 1
         self._add("errors", row, {"input": row.input, "reason": shown, "attempts": attempts})
 
-    def _add(self, table: str, row: Row, values: Mapping[str, Any]) -> None:
+    def _add(self, table: str, row: InputRow, values: Mapping[str, Any]) -> None:
         columns = self._columns[table]
         columns["document_id"].append(row.id)
         columns["row"].append(row.row)
@@ -247,7 +247,7 @@ def _encodable(value: Any) -> Any:
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
-def _to_line(row: Row, text: str, sentences: Sequence[Sentence]) -> str:
+def _to_line(row: InputRow, text: str, sentences: Sequence[Sentence]) -> str:
     """Return the line of a document in the JSON lines of this package, with the columns that are carried along."""
     rounded = [
         sentence.annotated(

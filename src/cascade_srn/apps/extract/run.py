@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.apps.extract.targets import Writer
+from cascade_srn.apps.extract.table_output import Writer
 from cascade_srn.errors import CascadeError, DataError, describe_error
 from cascade_srn.extractor import Extractor
 from cascade_srn.inference.streaming import BadText

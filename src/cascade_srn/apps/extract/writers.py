@@ -10,8 +10,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from cascade_srn.apps.extract.table_output import TEXT_COLUMNS, CsvWriter, ParquetWriter, require_pyarrow
-from cascade_srn.apps.extract.targets import NO_FIELDS, StreamTarget, Target, Writer
+from cascade_srn.apps.extract.table_output import (
+    NO_FIELDS,
+    TEXT_COLUMNS,
+    CsvWriter,
+    ParquetWriter,
+    StreamTarget,
+    Target,
+    Writer,
+    require_pyarrow,
+)
 from cascade_srn.config import require_choice
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.formats.brat import is_brat_label

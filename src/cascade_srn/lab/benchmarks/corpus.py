@@ -16,10 +16,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.apps.corpus.fields import InputSettings
 from cascade_srn.apps.corpus.inputs import RowReader, find_input_files
-from cascade_srn.apps.corpus.plan import plan_shards
 from cascade_srn.apps.corpus.progress import status
+from cascade_srn.apps.corpus.shards import InputSettings, plan_shards
 from cascade_srn.errors import CascadeError, DataError
 from cascade_srn.lab.benchmarks.measuring import BenchmarkRun, Result, number, peak, take_turns, text
 from cascade_srn.lab.benchmarks.options import CorpusOptions

@@ -20,7 +20,7 @@ from cascade_srn.encoder.pieces import piece_limit
 from cascade_srn.encoder.pretrained import load_tokenizer, quiet_transformers
 from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.inference.batching import explain_out_of_memory
-from cascade_srn.inputs.raw_text import find_files, read_texts
+from cascade_srn.inputs.texts import find_texts, read_texts
 from cascade_srn.runs.device import matmul_precision
 from cascade_srn.runs.environment import RunContext, shareable
 from cascade_srn.runs.folder import LAST, LOG, SUMMARY, OutputFolder, differences, remove
@@ -99,7 +99,7 @@ class Adaptation:
     def _read(self) -> None:
         """Read the text and load the encoder."""
         settings = self.settings
-        files = find_files(self.texts)
+        files = find_texts(self.texts)
         self.tokenizer = load_tokenizer(settings.encoder)
         self.model, self.new_head = load_network(settings.encoder, seed=settings.seed)
         limit = piece_limit(self.model.config, self.tokenizer)

@@ -19,7 +19,7 @@ from transformers import DataCollatorForLanguageModeling
 from cascade_srn.encoder.pieces import WordPieces
 from cascade_srn.errors import DataError, ModelError
 from cascade_srn.formats.registry import read_documents
-from cascade_srn.inputs.raw_text import sentence_key
+from cascade_srn.inputs.texts import sentence_key
 from cascade_srn.text.segment import segment
 from cascade_srn.types import Document
 

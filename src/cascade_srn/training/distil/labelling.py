@@ -14,7 +14,7 @@ import torch
 
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.inference.batching import group_by_words, halve_on_out_of_memory
-from cascade_srn.inputs.raw_text import find_files, read_texts, sentence_key
+from cascade_srn.inputs.texts import find_texts, read_texts, sentence_key
 from cascade_srn.model.model import Model
 from cascade_srn.network.examples import Example
 from cascade_srn.runs.display import ProgressRow, duration
@@ -88,7 +88,7 @@ class Labelling:
     def _prepare(self, *, resume: bool, overwrite: bool, check: Callable[[Schema], object]) -> None:
         """Load the teachers, read the text and prepare the folder."""
         self.folder.check_options(resume=resume, overwrite=overwrite)
-        files = find_files(self.texts)
+        files = find_texts(self.texts)
         self._folders = [find_model(teacher) for teacher in self.teachers]
         models = [Model.load(folder) for folder in self._folders]
         for model in models:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cascade_srn.errors import DataError
-from cascade_srn.inputs.raw_text import sentence_key
+from cascade_srn.inputs.texts import sentence_key
 from cascade_srn.text.forms import model_form
 from cascade_srn.text.segment import segment
 from cascade_srn.training.distil import LabelSettings

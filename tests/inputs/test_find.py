@@ -1,13 +1,14 @@
 """Input files and their names."""
 
+import ntpath
 import os
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 
 import pytest
 
 from cascade_srn.errors import DataError
-from cascade_srn.inputs import sources as finding
-from cascade_srn.inputs.sources import find_inputs
+from cascade_srn.inputs import find
+from cascade_srn.inputs.sources import Sources
 
 
 @pytest.fixture
@@ -20,8 +21,12 @@ def tree(tmp_path, monkeypatch):
     return tmp_path
 
 
+def find_inputs(arguments, **options):
+    return Sources(arguments, **options).inputs
+
+
 def named(*arguments):
-    return {name: None if path is None else path.as_posix() for name, path in find_inputs(arguments).items()}
+    return find_inputs(arguments)
 
 
 def test_files_folders_patterns_and_standard_input(tree):
@@ -54,7 +59,7 @@ def test_a_text_and_its_records_side_by_side(tree):
     Path("a.txt.gz").touch()
     found = find_inputs(["a.txt", "a.jsonl", "a.txt.gz"])
     assert len(found) == 3
-    assert [path.name for path in found.values()] == ["a.txt", "a.jsonl", "a.txt.gz"]
+    assert list(found.values()) == ["a.txt", "a.jsonl", "a.txt.gz"]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +67,8 @@ def test_a_text_and_its_records_side_by_side(tree):
     [
         ("nowhere.txt", "nowhere.txt does not exist"),
         ("notes.md", r"notes.md.*\.txt.* - < notes.md"),
-        ("*.pdf", r"'\*.pdf'.*\.txt"),
+        ("*.pdf", r"no file matches '\*.pdf'"),
+        ("*.md", r"'\*.md' matches notes.md, but no file that ends in \.txt.*"),
         ("notes*", r"'notes\*' matches notes.md, .*\.txt"),
         ("[nN]*.m[de]*", r"notes.md and 1 more.*\.txt"),
     ],
@@ -86,8 +92,8 @@ class TestOutputAmongTheInputs:
     def test_output_and_partial_outputs_are_skipped(self, argument, output):
         messages = []
         found = find_inputs([argument], output=Path(output), tell=messages.append)
-        assert {path.name for path in found.values()} >= {"x.txt"}
-        assert not {path.name for path in found.values()} & set(self.OURS)
+        assert set(map(os.path.basename, found.values())) >= {"x.txt"}
+        assert not set(map(os.path.basename, found.values())) & set(self.OURS)
         assert len(messages) == 3
         assert all(sum(name in message for message in messages) == 1 for name in self.OURS)
 
@@ -119,8 +125,21 @@ class TestOutputAmongTheInputs:
 
 def test_a_folder_without_text(tree):
     (tree / "empty").mkdir()
-    with pytest.raises(DataError, match="empty"):
+    with pytest.raises(DataError, match=r"empty has no file that ends in \.txt"):
         find_inputs(["empty"])
+
+
+def test_remote_addresses(tree):
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    memory.pipe({"/texts/a.txt": b"One.", "/texts/deep/a.jsonl": b'{"text": "Two."}'})
+    sources = Sources(["a.txt", "memory://texts"])
+    try:
+        assert list(sources.inputs) == [f"{tree.name}/a", "texts/a", "deep/a"]
+        assert [text.text for text in sources] == ["", "One.", "Two."]
+        assert sources.n_bytes is None
+    finally:
+        memory.rm("/texts", recursive=True)
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -132,8 +151,8 @@ def test_a_file_with_the_name_of_standard_input(tree, turned):
 
 
 def test_a_root_file_with_the_name_of_standard_input():
-    found = {"-": None, "/stdin": (Path("/stdin"), "stdin")}  # which a link stdin.txt can lead to
-    assert finding._choose_names(found) == {"-": "stdin", "/stdin": "stdin-2"}
+    found = {"-": None, "/stdin": ("/stdin", "stdin")}  # which a link stdin.txt can lead to
+    assert find._choose_names(found) == {"-": "stdin", "/stdin": "stdin-2"}
 
 
 @pytest.mark.skipif(os.name != "posix" or os.uname().sysname != "Linux", reason="names are UTF-8 here")
@@ -142,7 +161,11 @@ def test_names_that_are_not_utf_8(tree):
         open(os.path.join(os.fsencode(tree / "one"), name), "wb").close()
     found = find_inputs(["one"])
     assert list(found) == ["caf\ufffd", "caf\ufffd-2", "x"]
-    assert [os.fsencode(path.name) for path in found.values()] == [b"caf\xe8.txt", b"caf\xe9.txt", b"x.txt"]
+    assert [os.path.basename(os.fsencode(path)) for path in found.values()] == [
+        b"caf\xe8.txt",
+        b"caf\xe9.txt",
+        b"x.txt",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -156,6 +179,6 @@ def test_names_that_are_not_utf_8(tree):
     ],
 )
 def test_files_on_two_drives(monkeypatch, first, second, names):
-    monkeypatch.setattr(finding, "Path", PureWindowsPath)
-    files = {path: (PureWindowsPath(path), "a") for path in (first, second)}
-    assert list(finding._choose_names(files).values()) == names
+    monkeypatch.setattr(os.path, "splitdrive", ntpath.splitdrive)
+    files = {path: (path, "a") for path in (first.replace("\\", "/"), second.replace("\\", "/"))}
+    assert list(find._choose_names(files).values()) == names

@@ -5,19 +5,26 @@ import gzip
 import json
 import lzma
 
+import pyarrow as pa
 import pytest
 
 from cascade_srn.errors import DataError
-from cascade_srn.inputs.raw_text import ENDINGS, find_files, read_texts
+from cascade_srn.inputs.texts import find_texts, read_texts
 
 TWO = ["One line\nand another.\n", "A café."]
 PLAIN = "\n\nOne line\nand another.\n \n\t\nA café.".encode()
 RECORDS = b"\n".join(json.dumps({"text": text}).encode() for text in [*TWO, " "]) + b"\n\n"
-PACK = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
+PACK = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".xz": lzma.compress,
+    ".bz2": bz2.compress,
+    ".zst": lambda data: pa.compress(data, "zstd", asbytes=True),
+}
 
 
 def texts(*paths, **options):
-    return list(read_texts(find_files(paths), **options))
+    return list(read_texts(find_texts(paths), **options))
 
 
 @pytest.mark.parametrize("packed", PACK)
@@ -74,9 +81,9 @@ def test_text_is_read_as_it_is_needed(tmp_path):
     ("line", "told"),
     [
         (b'{"text": "half', r"a\.jsonl, line 2"),
-        (b"[1]", r"a\.jsonl, line 2.*'text'"),
+        (b"[1]", r"a\.jsonl, line 2: .*\[1\]"),
         (b'{"texts": "x"}', r"a\.jsonl, line 2.*'text'.*'texts'"),
-        (b'{"text": null}', r"a\.jsonl, line 2.*'text'.*NoneType"),
+        (b'{"text": null}', r"a\.jsonl, line 2.*'text' is null"),
         (b'{"text": "\xff"}', r"a\.jsonl, line 2.*UTF-8.*0xff"),
     ],
 )
@@ -101,16 +108,26 @@ def test_compressed_files_that_are_not_whole(tmp_path, packed):
     with pytest.raises(DataError, match=r"a\.txt.*line \d+"):
         texts(path)
     path.write_bytes(b"not compressed at all")
-    with pytest.raises(DataError, match="line 0"):
+    with pytest.raises(DataError, match="not compressed with"):
         texts(path)
 
 
 def test_what_is_not_there(tmp_path):
     with pytest.raises(DataError, match="missing.txt"):
-        find_files([tmp_path / "missing.txt"])
-    with pytest.raises(DataError, match=".txt.gz"):
-        find_files([tmp_path])
+        find_texts([tmp_path / "missing.txt"])
+    with pytest.raises(DataError, match=r"\.txt.*compressed or not"):
+        find_texts([tmp_path])
     (tmp_path / "a.pdf").touch()
-    with pytest.raises(DataError, match="a.pdf.*.jsonl.bz2"):
-        find_files([tmp_path / "a.pdf"])
-    assert len(ENDINGS) == 8
+    with pytest.raises(DataError, match=r"a.pdf.*\.jsonl"):
+        find_texts([tmp_path / "a.pdf"])
+    with pytest.raises(DataError, match="local"):
+        find_texts(["memory://a.txt"])
+
+
+def test_text_that_looks_compressed(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("BZh is no bzip2", encoding="utf-8")
+    assert texts(path) == ["BZh is no bzip2"]
+    path.write_bytes(bz2.compress(b""))
+    with pytest.raises(DataError, match="compressed with bzip2"):
+        texts(path)
