@@ -34,7 +34,7 @@ embedding encoder entity evaluation extraction graph grammar kernel language lea
 neural parser parsing precision probabilistic recall recognition recurrent relation segmentation semantic sentence
 speech statistical summarization supervised syntactic tagger tagging task text training translation tree vector word"""
 # A worker of Ray shows its class as the name of its process. The death of an agent of Ray ends Ray and the driver.
-WORKERS = ("cascade_srn.apps.corpus.process", "ray::RayWorker")
+WORKERS = ("cascade_srn.runs.children", "ray::RayWorker")
 # A job that does not end in this time hangs.
 PATIENCE = 1800.0
 

@@ -31,7 +31,7 @@ from cascade_srn import Document, write_documents
 from cascade_srn.errors import CascadeError, ConfigError, TrainingError
 from cascade_srn.formats.files import replacing
 from cascade_srn.formats.registry import write_schema
-from cascade_srn.runs.parallel import run_parallel
+from cascade_srn.runs.children import run_parallel
 from cascade_srn.storage.lock import FolderLock
 from cascade_srn.training.corpus import read_corpus
 from cascade_srn.training.recipe import Recipe, load_recipe

@@ -3,6 +3,8 @@
 import difflib
 import reprlib
 from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 60
@@ -68,6 +70,26 @@ class TrainingError(CascadeError):
     """A training run failed."""
 
 
+class MissingExtraError(CascadeError):
+    """A library that is not part of the plain installation is missing."""
+
+
+def require(module: str, *, extra: str = "") -> Any:
+    """Import and return a module of an extra of this package, or of a library that no extra installs.
+
+    Raises:
+        MissingExtraError: The library is not installed.
+    """
+    library = module.partition(".")[0]
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != library:
+            raise
+        wanted = f"'cascade-srn[{extra}]'" if extra else library
+        raise MissingExtraError(f"{library} is not installed", f"Run pip install {wanted}") from error
+
+
 def did_you_mean(received: str, known: Iterable[str]) -> str:
     """Return a hint that suggests the closest known name, or lists all names if none is close.
 
@@ -91,6 +113,11 @@ def suggest(received: str, known: Iterable[str]) -> str:
 def short_repr(value: object) -> str:
     """Return the ``repr`` of a value, shortened if it is long, for use in a message."""
     return _SHORT.repr(value)
+
+
+def describe_error(error: Exception) -> str:
+    """Return the message of an error, with its type if it is not an error of this package."""
+    return str(error) if isinstance(error, CascadeError) else f"{type(error).__name__}: {error}"
 
 
 def _as_sentence(text: str) -> str:

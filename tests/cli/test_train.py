@@ -241,7 +241,7 @@ def test_an_interrupt_of_parallel_runs(recipe, tmp_path, monkeypatch, capsys):
         raise KeyboardInterrupt
         yield
 
-    monkeypatch.setattr("cascade_srn.runs.parallel.run_parallel", interrupt)
+    monkeypatch.setattr("cascade_srn.runs.children.run_parallel", interrupt)
     assert run("train", recipe, "--seeds", 2, "--jobs", 2, "--device", "cpu") == 130
     (printed,) = capsys.readouterr().err.splitlines()
     assert printed.startswith("Stopped")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cascade_srn.errors import DataError
+from cascade_srn.errors import DataError, MissingExtraError
 from cascade_srn.storage.files import (
     PACKED,
     compress,
@@ -55,7 +55,7 @@ def test_zstandard():
 
 def test_zstandard_without_pyarrow(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(DataError) as missing, decompress_as(".zst", io.BytesIO(), "a.zst"):
+    with pytest.raises(MissingExtraError) as missing, decompress_as(".zst", io.BytesIO(), "a.zst"):
         pass
     assert "cascade-srn[corpus]" in missing.value.hint
 

@@ -9,7 +9,7 @@ from tools.learning_curve import ALL, Curve, Training, add_result, plan, plot, r
 
 from cascade_srn import read_documents, write_documents
 from cascade_srn.errors import ConfigError, TrainingError
-from cascade_srn.runs.parallel import Ended
+from cascade_srn.runs.children import Ended
 from tools import learning_curve
 
 F1 = {"ner": 0.5, "re_boundaries": 0.25, "re_strict": 0.125}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from cascade_srn.apps.corpus import CorpusSettings, JobReport, Progress, StatusReport, VerifyReport
-    from cascade_srn.apps.corpus.engine import Engine
+    from cascade_srn.apps.corpus.engine import CorpusEngine
     from cascade_srn.apps.corpus.sample import Estimate
     from cascade_srn.config import Thresholds
 
@@ -186,7 +186,7 @@ def _run_job(
     inputs: list[str],
     output: str,
     model: str | None,
-    engine: Engine,
+    engine: CorpusEngine,
     settings: CorpusSettings,
     array: tuple[int, int] | None,
     *,
@@ -310,7 +310,7 @@ def _parse_thresholds(given: list[str], model: str | None) -> Thresholds:
 
 def _make_engine(
     name: str, workers: int | str, shard_timeout: float | None, address: str | None, gpus_per_worker: float | None
-) -> Engine:
+) -> CorpusEngine:
     if name == "local":
         from cascade_srn.apps.corpus import LocalEngine
 

@@ -196,7 +196,7 @@ def _run_parallel(
     series: Series, n_jobs: int, command: list[str], console: Console, *, overwrite: bool
 ) -> Sequence[Summary]:
     """Do the same as :func:`_run_series` in parallel processes. A failed run does not stop the others."""
-    from cascade_srn.runs.parallel import run_parallel
+    from cascade_srn.runs.children import run_parallel
 
     output, commands = series.recipe.output, {}
     for each in series.to_run():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cascade_srn.drawing.colours import colour_class, colour_rules
 from cascade_srn.drawing.labels import Labels, Marks
 from cascade_srn.drawing.view import sentence_view
-from cascade_srn.errors import CascadeError
+from cascade_srn.errors import CascadeError, require
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Sentence
 
@@ -27,14 +27,10 @@ N_HOVER_RULES = 32
 @cache
 def environment(*packages: str) -> Environment:
     """Return a jinja2 environment with the templates of the given packages and of this one, with autoescaping."""
-    try:
-        from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-    except ModuleNotFoundError as error:
-        raise CascadeError(
-            "HTML drawings need jinja2, which is not installed", "Run pip install 'cascade-srn[report]'"
-        ) from error
-    loaders = [PackageLoader(package, "templates") for package in (*packages, PACKAGE)]
-    return Environment(loader=ChoiceLoader(loaders), autoescape=True, undefined=StrictUndefined)
+    jinja2 = require("jinja2", extra="report")
+    loader = jinja2.ChoiceLoader([jinja2.PackageLoader(package, "templates") for package in (*packages, PACKAGE)])
+    made: Environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
+    return made
 
 
 def read_asset(name: str, package: str = PACKAGE) -> str:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.errors import DataError
+from cascade_srn.errors import DataError, require
 from cascade_srn.formats.base import SCORES, Format, MalformedInput, ReadContext
 from cascade_srn.formats.brat import check_id, new_folder
 from cascade_srn.formats.files import read_bytes, read_head, replacing
@@ -64,11 +64,7 @@ def read(path: Path, context: ReadContext) -> Iterator[Document]:
 
 
 def _import() -> Any:
-    try:
-        import cassis
-    except ImportError:
-        raise DataError("the format 'cas' needs dkpro-cassis", "Run pip install 'cascade-srn[formats]'") from None
-    return cassis
+    return require("cassis", extra="formats")
 
 
 def _find_files(path: Path) -> Iterator[tuple[str, bytes, bytes | None]]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.errors import DataError
+from cascade_srn.errors import DataError, require
 from cascade_srn.formats import jsonl
 from cascade_srn.formats.base import Format, ReadContext
 from cascade_srn.formats.brat import new_folder
@@ -58,11 +58,7 @@ def read(path: Path, context: ReadContext) -> Iterator[Document]:
 
 
 def _read_rows(path: Path) -> Iterator[tuple[dict[str, Any], Any]]:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise DataError(f"{path}: reading it needs pyarrow", "Run pip install 'cascade-srn[formats]'") from None
+    pa, pq = require("pyarrow", extra="formats"), require("pyarrow.parquet", extra="formats")
     if path.is_dir() and (path / "dataset_dict.json").exists():
         splits = sorted(member.name for member in path.iterdir() if (member / _INFO).exists())
         raise DataError(f"{path} has several splits", f"Pass one of its folders: {', '.join(splits)}")
@@ -130,12 +126,7 @@ def _tag(item: Value, names: list[str] | None) -> str:
 
 def write(documents: Iterable[Document], path: Path) -> None:
     """Write a Parquet file if the name ends in ``.parquet``, else a folder of ``datasets``. Clusters are lost."""
-    import_error = DataError(f"{path}: writing it needs datasets", "Run pip install 'cascade-srn[formats]'")
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise import_error from None
+    pa, pq = require("pyarrow", extra="formats"), require("pyarrow.parquet", extra="formats")
     text, number = pa.string(), pa.int64()
     entity = pa.struct([("start", number), ("end", number), ("label", text), ("text", text), ("score", pa.float64())])
     relation = pa.struct([("head", number), ("label", text), ("tail", number), ("score", pa.float64())])
@@ -147,18 +138,15 @@ def write(documents: Iterable[Document], path: Path) -> None:
         with replacing(path) as handle:
             pq.write_table(table, handle)
         return
-    try:
-        from datasets import Dataset, are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
-    except ImportError:
-        raise import_error from None
+    datasets = require("datasets", extra="formats")
     with new_folder(path) as folder:
-        were_off = are_progress_bars_disabled()
-        disable_progress_bars()
+        were_off = datasets.are_progress_bars_disabled()
+        datasets.disable_progress_bars()
         try:
-            Dataset(table).save_to_disk(folder)
+            datasets.Dataset(table).save_to_disk(folder)
         finally:
             if not were_off:
-                enable_progress_bars()
+                datasets.enable_progress_bars()
 
 
 DATASETS = Format("datasets", (), sniff, read, write, folder=True)

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 from cascade_srn.config import require_choice, require_range
-from cascade_srn.errors import CascadeError, ConfigError, SchemaError, did_you_mean, short_repr
+from cascade_srn.errors import ConfigError, SchemaError, did_you_mean, require, short_repr
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Entity, Sentence, Span, Triple
 
@@ -93,10 +93,7 @@ def _filter_sentence(sentence: Sentence, min_score: float | None, chosen: Select
 def to_dataframe(document: Document, kind: str) -> Any:
     """Return the entities or relations as a data frame. See :meth:`.Document.to_dataframe`."""
     require_choice("kind", kind, KINDS)
-    try:
-        import pandas
-    except ModuleNotFoundError as error:
-        raise CascadeError("data frames need pandas, which is not installed", "Run pip install pandas") from error
+    pandas = require("pandas")
     if kind == "entities":
         return pandas.DataFrame(_entity_rows(document), columns=list(_ENTITY_COLUMNS)).astype({"score": "float64"})
     return pandas.DataFrame(_relation_rows(document), columns=list(_RELATION_COLUMNS)).astype({"score": "float64"})
@@ -125,11 +122,7 @@ def _relation_rows(document: Document) -> list[tuple[Any, ...]]:
 
 def to_networkx(document: Document) -> Any:
     """Return a document as a graph. See :meth:`.Document.to_networkx`."""
-    try:
-        from networkx import MultiDiGraph
-    except ModuleNotFoundError as error:
-        raise CascadeError("networkx is not installed", "Install it with pip install 'cascade-srn[graph]'") from error
-    graph = MultiDiGraph(id=document.id, text=document.text)
+    graph = require("networkx", extra="graph").MultiDiGraph(id=document.id, text=document.text)
     for position, entity in enumerate(document.entities):
         graph.add_node(position, **_without_none(asdict(entity)))
     positions = {entity: position for position, entity in enumerate(document.entities)}

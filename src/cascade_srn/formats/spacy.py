@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.errors import DataError
+from cascade_srn.errors import DataError, require
 from cascade_srn.formats.base import Format, ReadContext
 from cascade_srn.formats.files import read_bytes, replacing
 from cascade_srn.formats.json_records import Value
@@ -26,12 +26,8 @@ def sniff(head: str, path: Path) -> bool:
 
 
 def _import() -> Any:
-    try:
-        import spacy
-        import spacy.tokens
-    except ImportError:
-        raise DataError("the format 'spacy' needs spaCy", "Run pip install 'cascade-srn[spacy]'") from None
-    return spacy
+    require("spacy.tokens", extra="spacy")
+    return require("spacy", extra="spacy")
 
 
 def read(path: Path, context: ReadContext) -> Iterator[Document]:

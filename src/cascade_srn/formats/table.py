@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.errors import DataError
+from cascade_srn.errors import DataError, require
 from cascade_srn.formats.base import Format, ReadContext, read_strictly
 from cascade_srn.formats.datasets import parquet_columns
 from cascade_srn.formats.files import BYTE_ORDER_MARK, decode_text, open_for_writing, read_bytes
@@ -64,10 +64,7 @@ def _read_text(path: Path) -> Iterator[Value]:
 
 
 def _read_parquet(path: Path) -> Iterator[Value]:
-    try:
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise DataError(f"{path}: reading Parquet needs pyarrow", "Run pip install 'cascade-srn[corpus]'") from None
+    pq = require("pyarrow.parquet", extra="corpus")
     try:
         file = pq.ParquetFile(path)
     except (OSError, ValueError) as error:
@@ -175,11 +172,7 @@ def write(documents: Iterable[Document], path: Path) -> None:
 
 
 def _write_parquet(rows: Iterator[dict[str, Any]], path: Path) -> None:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise DataError(f"{path}: writing Parquet needs pyarrow", "Run pip install 'cascade-srn[corpus]'") from None
+    pa, pq = require("pyarrow", extra="corpus"), require("pyarrow.parquet", extra="corpus")
     kinds = {"score": pa.float64()} | dict.fromkeys(("start", "end", "tail_start", "tail_end"), pa.int64())
     schema = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
     with open_for_writing(path) as handle, pq.ParquetWriter(handle, schema) as writer:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict, TypeVar
 
-from cascade_srn.errors import CascadeError, ConfigError, did_you_mean, short_repr
+from cascade_srn.errors import CascadeError, ConfigError, describe_error, did_you_mean, short_repr
 from cascade_srn.inference.thresholds import ThresholdsLike
 from cascade_srn.types import Document
 
@@ -45,11 +45,6 @@ class StreamOptions(TypedDict, total=False):
     overlaps: str | None
     on_error: OnError
     progress: bool
-
-
-def describe_error(error: Exception) -> str:
-    """Return the message of an error, with its type if it is not an error of this package."""
-    return str(error) if isinstance(error, CascadeError) else f"{type(error).__name__}: {error}"
 
 
 def error_policy(on_error: OnError) -> Callable[[BadText], Document | None]:

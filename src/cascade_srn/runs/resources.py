@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from cascade_srn.errors import CascadeError
+from cascade_srn.errors import require
 
 _CGROUP = Path("/sys/fs/cgroup")
 
@@ -18,12 +18,7 @@ def count_cores() -> int:
 
 def available_memory() -> int:
     """Return the number of bytes that this process may still use."""
-    try:
-        import psutil
-    except ModuleNotFoundError as error:
-        raise CascadeError("psutil is not installed", "Install it with pip install 'cascade-srn[corpus]'") from error
-
-    available = int(psutil.virtual_memory().available)
+    available = int(require("psutil", extra="corpus").virtual_memory().available)
     limits = [
         limit - (_read_numbers(used) or [0])[0]
         for folder in _cgroups("memory")

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
-from cascade_srn.errors import ConfigError, DataError
+from cascade_srn.errors import ConfigError, DataError, require
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -235,11 +235,7 @@ def _open_stream(suffix: str, on_disk: BinaryIO, mode: Any) -> IO[bytes]:
         # Without name and time, so that the same content gives the same bytes.
         return cast(IO[bytes], import_module("gzip").GzipFile("", mode, fileobj=on_disk, mtime=0))
     if suffix == ".zst":
-        try:
-            arrow = import_module("pyarrow")
-        except ImportError as error:
-            needs = "reading files compressed with Zstandard needs pyarrow"
-            raise DataError(needs, "Run pip install 'cascade-srn[corpus]'") from error
+        arrow = require("pyarrow", extra="corpus")
         return cast(IO[bytes], arrow.CompressedInputStream(arrow.PythonFile(on_disk, mode="r"), "zstd"))
     module, name = {".xz": ("lzma", "LZMAFile"), ".bz2": ("bz2", "BZ2File")}[suffix]
     return cast(IO[bytes], getattr(import_module(module), name)(on_disk, mode))

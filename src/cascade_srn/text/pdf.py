@@ -3,13 +3,9 @@
 import importlib.util
 import json
 import os
-import queue
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
 
 from cascade_srn.errors import DataError
 from cascade_srn.text import pdf_worker
@@ -76,17 +72,27 @@ def parse_pdf(data: bytes, place: str) -> str:
 
 
 def _read_pages(data: bytes, place: str) -> list[list[Piece]]:
+    # With -P the folder of the script does not come before the standard library.
+    limits = map(str, (MAX_PAGES, MAX_CHARACTERS, MAX_SECONDS_PER_PAGE))
+    worker = subprocess.run(
+        [sys.executable, "-P", pdf_worker.__file__, *limits],
+        input=data,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        check=False,
+    )
     pages = []
-    for value in _run_worker(data):
+    for line in worker.stdout.splitlines():
+        value = json.loads(line)
         if isinstance(value, list):
             pages.append([(text, x, y, size) for text, x, y, size in value])
-            if len(pages) > MAX_PAGES:
-                raise _worker_error(place, "damaged", "it has more pages than it says")
         elif "end" in value:
             return pages
         else:
             raise _worker_error(place, value["error"], value.get("detail"))
-    raise _worker_error(place, "damaged", "its reader stopped")
+    is_slow = worker.returncode == pdf_worker.TOO_SLOW
+    raise _worker_error(place, "slow" if is_slow else "damaged", "its reader stopped")
 
 
 def _worker_error(place: str, kind: str, detail: object) -> DataError:
@@ -101,51 +107,3 @@ def _worker_error(place: str, kind: str, detail: object) -> DataError:
     if kind == "slow":
         return DataError(f"{place}: a page of the PDF took more than {MAX_SECONDS_PER_PAGE:g} seconds", "Remove it")
     return DataError(f"{place}: the PDF is damaged ({detail})", "Repair it, or save it again with another program")
-
-
-def _run_worker(data: bytes) -> Iterator[Any]:
-    """Yield the values that the worker prints, and an error if it stops or takes too long."""
-    limits = str(MAX_PAGES), str(MAX_CHARACTERS)
-    # With -P the folder of the script does not come before the standard library.
-    process = subprocess.Popen(
-        [sys.executable, "-P", pdf_worker.__file__, *limits],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    lines: queue.Queue[bytes] = queue.Queue()
-    threads = [
-        threading.Thread(target=_send, args=(process.stdin, data), daemon=True),
-        threading.Thread(target=_receive, args=(process.stdout, lines), daemon=True),
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        while line := lines.get(timeout=MAX_SECONDS_PER_PAGE):
-            yield json.loads(line)
-    except queue.Empty:
-        yield {"error": "slow"}
-    finally:
-        process.kill()
-        process.wait()
-        for thread in threads:
-            thread.join()
-        process.stdout.close()
-
-
-def _send(stream: IO[bytes], data: bytes) -> None:
-    try:
-        with stream:
-            stream.write(data)
-    except OSError:
-        pass  # the worker has stopped, which the reader of its output reports
-
-
-def _receive(stream: IO[bytes], lines: queue.Queue[bytes]) -> None:
-    """Pass the lines on, and empty bytes at the end."""
-    for line in stream:
-        lines.put(line)
-    lines.put(b"")

@@ -5,6 +5,7 @@ in the order in which the page draws them, or an object with the ``error`` that 
 package, so that it starts fast.
 """
 
+import faulthandler
 import io
 import json
 import math
@@ -15,19 +16,26 @@ Piece = tuple[str, float, float, float]
 MAX_MEMORY = 4 << 30
 # pypdf recurses into nested objects of a PDF.
 _MAX_DEPTH = 3000
+TOO_SLOW = 1
+"""Exit code if a page took too long. It is that of :func:`faulthandler.dump_traceback_later`."""
 
 
-def main(max_pages: int, max_characters: int) -> None:
-    """Print the pieces of all pages. The error is ``pages`` or ``characters`` if there are more than the maximum."""
+def main(max_pages: int, max_characters: int, max_seconds: float) -> None:
+    """Print the pieces of all pages. The error is ``pages`` or ``characters`` if there are more than the maximum.
+
+    The process ends if opening the file or one page takes more than ``max_seconds``.
+    """
     sys.setrecursionlimit(_MAX_DEPTH)
     _limit_memory()
     try:
-        _print_pages(sys.stdin.buffer.read(), max_pages, max_characters)
+        data = sys.stdin.buffer.read()
+        faulthandler.dump_traceback_later(max_seconds, exit=True)
+        _print_pages(data, max_pages, max_characters, max_seconds)
     except Exception as error:  # a damaged PDF makes pypdf raise anything
         _print({"error": "damaged", "detail": f"{type(error).__name__}: {error}"})
 
 
-def _print_pages(data: bytes, max_pages: int, max_characters: int) -> None:
+def _print_pages(data: bytes, max_pages: int, max_characters: int, max_seconds: float) -> None:
     from pypdf import PdfReader
     from pypdf.errors import DependencyError, FileNotDecryptedError
 
@@ -44,6 +52,7 @@ def _print_pages(data: bytes, max_pages: int, max_characters: int) -> None:
     if n_pages > max_pages:
         return _print({"error": "pages", "detail": n_pages})
     for page in reader.pages:
+        faulthandler.dump_traceback_later(max_seconds, exit=True)
         pieces = _read_page(page)
         max_characters -= sum(len(piece[0]) for piece in pieces)
         if max_characters < 0:
@@ -95,4 +104,4 @@ def _limit_memory() -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))

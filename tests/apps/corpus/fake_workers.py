@@ -96,6 +96,8 @@ def start_without_model(job, slot):
 
 
 def start_and_die(job, slot):
+    with Path(job.output, "worker.loading").open("a") as handle:
+        handle.write(f"{os.getpid()}\n")
     os.write(1, b"some library failed\n")
     os._exit(7)
 

@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -24,6 +23,7 @@ from cascade_srn.apps.annotation.suggestions import SUGGESTIONS, Suggestions
 from cascade_srn.errors import DataError, TrainingError
 from cascade_srn.formats.files import replacing, to_json
 from cascade_srn.formats.registry import write_documents, write_schema
+from cascade_srn.runs.children import kill_process, start_child
 from cascade_srn.storage.bundled import DEFAULT
 from cascade_srn.types import Document
 
@@ -202,19 +202,7 @@ class Learner:
     def _launch(self, run: Path, activity: str) -> None:
         self._activity, self._progress = activity, {}
         self._started = time.monotonic()
-        # Relative paths would not be found from the folder of the run.
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path if path)}
-        with (run / OUTPUT).open("wb") as output:
-            self._child = subprocess.Popen(
-                [sys.executable, "-m", "cascade_srn.apps.annotation.worker"],
-                cwd=run,
-                # The child ends when this pipe is closed, however this process ends.
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                start_new_session=True,
-            )
+        self._child = start_child("cascade_srn.apps.annotation.worker", log=run / OUTPUT, folder=run)
         self._watcher = threading.Thread(target=self._watch, args=(self._child, run), daemon=True)
         self._watcher.start()
 
@@ -233,9 +221,8 @@ class Learner:
             if self._state == STOPPING:
                 stopping_since = stopping_since or time.monotonic()
                 if time.monotonic() - stopping_since > _GRACE:
-                    child.kill()
-        if child.stdin is not None:
-            child.stdin.close()
+                    kill_process(child)
+        kill_process(child)
         with self._lock:
             try:
                 self._finish(run, code)

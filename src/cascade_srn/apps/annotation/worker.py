@@ -1,16 +1,13 @@
 """Child process of a project: trains a model, scores it, and computes suggestions.
 
-It works in the folder of its run and reads ``documents.jsonl`` of the project, but never its annotations. It ends when
-its standard input is closed, so that it does not outlive the service.
+It works in the folder of its run and reads ``documents.jsonl`` of the project, but never its annotations.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Mapping, Sequence
@@ -29,7 +26,7 @@ from cascade_srn.apps.annotation.suggestions import (
     write_priorities,
 )
 from cascade_srn.apps.annotation.units import UnitSettings
-from cascade_srn.errors import CascadeError, DataError, ModelError
+from cascade_srn.errors import DataError, ModelError, describe_error
 from cascade_srn.formats.files import replacing, to_json
 from cascade_srn.formats.registry import read_documents, read_schema
 from cascade_srn.model.folder import missing_for_torch
@@ -49,7 +46,7 @@ MIN_DOCUMENTS_FOR_DEV, DEV_SHARE = 10, 0.15
 MIN_DRAWN_DOCUMENTS = 5
 
 
-class Worker:
+class ProjectWorker:
     """One run in a folder.
 
     Args:
@@ -220,34 +217,19 @@ def _count_sentences(documents: Sequence[Document]) -> int:
     return sum(bool(len(sentence)) for document in documents for sentence in document.sentences)
 
 
-def _end_with_parent() -> None:
-    """End this process when its standard input is closed."""
-
-    def wait() -> None:
-        while os.read(0, 1):
-            pass
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(10)
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
-
-
 def main() -> int:
     """Do the job in the working folder."""
-    _end_with_parent()
     if hasattr(os, "nice"):
         os.nice(5)  # the service answers first
     run = Path.cwd()
     try:
         with sigterm_as_exit():
-            worker = Worker(run)
+            worker = ProjectWorker(run)
             (worker.train if worker.job["kind"] == "train" else worker.make_suggestions)()
     except Exception as error:
         traceback.print_exc()
-        message = str(error) if isinstance(error, CascadeError) else f"{type(error).__name__}: {error}"
         with replacing(run / learning.FAILURE) as handle:
-            handle.write(to_json({"message": message}).encode())
+            handle.write(to_json({"message": describe_error(error)}).encode())
         return 1
     return 0
 

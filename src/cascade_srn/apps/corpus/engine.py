@@ -1,19 +1,25 @@
-"""What a job and its engines agree on: shards go in, results and failures come out."""
+"""What a job and its engines agree on, and the pool of workers that engines share."""
 
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from cascade_srn.apps.corpus.settings import JobSpec
 from cascade_srn.apps.corpus.shards import Shard, ShardResult
-from cascade_srn.errors import CascadeError
+from cascade_srn.errors import CascadeError, describe_error
+from cascade_srn.runs.children import DONE, ENDED, FAILED, READY, WARNED, ChildEvent
 
 GRACE_SECONDS = 10.0
 """Time that running shards have to finish after the first SIGTERM or Ctrl-C."""
+# Seconds between two looks at the clock and at the signals.
+_INTERVAL = 0.2
+_MAX_WARNINGS = 20
 
 
 class JobError(CascadeError):
@@ -47,7 +53,7 @@ class Control:
     """Connection between the job and its engine.
 
     Attributes:
-        n_workers: Number of workers that are alive. The engine sets it.
+        n_workers: Number of workers that have loaded the model. The engine sets it.
         signal: Number of the signal that asked the job to stop; 0 if there was none.
     """
 
@@ -72,7 +78,7 @@ class Control:
         return self._stopped_at is not None and time.monotonic() >= self._stopped_at
 
 
-class Engine(Protocol):
+class CorpusEngine(Protocol):
     """Executes shards. What is done is decided by the records that workers write, and not by the engine."""
 
     def run(self, job: JobSpec, shards: Sequence[Shard], control: Control) -> Iterator[ShardResult | ShardFailure]:
@@ -107,3 +113,163 @@ def stop_signals(control: Control) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class ShardWorkers(Protocol):
+    """Starts the workers of an engine and passes shards to them. A worker is any object that can be a key."""
+
+    def start(self) -> Any | None:
+        """Start a worker and return it; None if there is no room for one more."""
+
+    def call(self, worker: Any, shard: Shard, attempt: int) -> None:
+        """Have a worker process a shard."""
+
+    def wait(self, seconds: float) -> Sequence[ChildEvent]:
+        """Return the next events of workers. Wait for them for some seconds."""
+
+    def kill(self, worker: Any) -> None:
+        """Kill a worker. Its end is an event."""
+
+    def remove(self, worker: Any, *, is_room: bool = True) -> None:
+        """Forget a worker that is dead, or is killed by this. ``is_room``: Another one may be started instead."""
+
+    def cause_of_death(self, worker: Any) -> str:
+        """Describe how a worker ended."""
+
+    def hint(self, reason: str) -> str:
+        """Return what to do if no worker starts for a reason."""
+
+    def close(self) -> None:
+        """Kill all workers, and wait until they are dead."""
+
+
+@dataclass(eq=False)
+class _Member:
+    """What the pool knows of a worker. It is ready once it has loaded the model."""
+
+    worker: Any
+    is_ready: bool = False
+    shard: Shard | None = None
+    attempt: int = 0
+    started: float = 0.0
+    problem: str = ""
+
+
+class ShardPool:
+    """Workers, and the shards that wait for them.
+
+    A worker that dies or raises an error is replaced, and its shard is tried again after all others.
+
+    Args:
+        job: The job.
+        workers: Starts the workers.
+        shards: The shards.
+        control: Connection to the job.
+        timeout: Seconds after which a worker that processes one shard is replaced. None: no limit.
+    """
+
+    def __init__(
+        self, job: JobSpec, workers: ShardWorkers, shards: Sequence[Shard], control: Control, timeout: float | None
+    ) -> None:
+        self.job, self.workers, self.control, self.timeout = job, workers, control, timeout
+        self.waiting = deque((shard, 1) for shard in shards)
+        self.members: dict[Any, _Member] = {}
+        # Deaths of workers before they were ready, since the last one that was.
+        self.n_failed_starts = 0
+        self._warned: set[str] = set()
+
+    @property
+    def n_running(self) -> int:
+        """Number of shards that workers process."""
+        return sum(member.shard is not None for member in self.members.values())
+
+    def run(self) -> Iterator[ShardResult | ShardFailure]:
+        """Yield results until all shards are processed or the job shall stop. No worker is left at the end."""
+        handle: dict[str, Callable[[_Member, Any], ShardResult | ShardFailure | None]]
+        handle = {READY: self._ready, DONE: self._done, FAILED: self._failed, ENDED: self._ended, WARNED: self._warn}
+        try:
+            while self.waiting or self.n_running:
+                if self.control.abandoning or (self.control.stopping and not self.n_running):
+                    return
+                if not self.control.stopping:
+                    self._start_workers()
+                    self._hand_out()
+                self.control.n_workers = sum(member.is_ready for member in self.members.values())
+                self._check_time()
+                for event in self.workers.wait(_INTERVAL):
+                    member = self.members.get(event.child)
+                    result = None if member is None else handle[event.kind](member, event.value)
+                    if result is not None:
+                        yield result
+        finally:
+            self.workers.close()
+            self.control.n_workers = 0
+
+    def _start_workers(self) -> None:
+        """Start workers while there are more shards than workers."""
+        while len(self.members) < len(self.waiting) + self.n_running:
+            if (worker := self.workers.start()) is None:
+                return
+            self.members[worker] = _Member(worker)
+
+    def _hand_out(self) -> None:
+        for member in self.members.values():
+            if self.waiting and member.is_ready and member.shard is None:
+                member.shard, member.attempt = self.waiting.popleft()
+                member.started = time.monotonic()
+                self.workers.call(member.worker, member.shard, member.attempt)
+
+    def _check_time(self) -> None:
+        """Kill workers that take too long. Their end is an event."""
+        for member in self.members.values():
+            seconds = time.monotonic() - member.started
+            if self.timeout is not None and member.shard is not None and seconds > self.timeout and not member.problem:
+                member.problem = f"the shard took longer than {self.timeout:g} seconds"
+                self.workers.kill(member.worker)
+
+    def _ready(self, member: _Member, value: None) -> None:
+        member.is_ready = True
+        self.n_failed_starts = 0
+
+    def _done(self, member: _Member, value: ShardResult) -> ShardResult:
+        member.shard = None
+        return value
+
+    def _failed(self, member: _Member, error: CascadeError) -> ShardFailure | None:
+        """Handle an error. The worker is not used again, because the error may have left it in a bad state."""
+        self._remove(member)
+        if member.shard is None or (isinstance(error, JobError) and not error.is_temporary):
+            raise error
+        return self._retry(member.shard, member.attempt, describe_error(error), error)
+
+    def _ended(self, member: _Member, value: None) -> ShardFailure | None:
+        reason = member.problem or self.workers.cause_of_death(member.worker)
+        # Workers that are left have the memory that one more would need.
+        self._remove(member, is_room=member.is_ready or len(self.members) == 1)
+        if self.control.stopping:
+            return None  # what stops the job may have stopped the worker
+        if member.shard is not None:
+            return self._retry(member.shard, member.attempt, reason)
+        self.n_failed_starts += 1
+        if not self.members and self.n_failed_starts >= self.job.settings.max_attempts:
+            raise JobError(f"no worker could load the model: {reason}", self.workers.hint(reason))
+        return None
+
+    def _warn(self, member: _Member, message: str) -> None:
+        """Repeat the warning of a worker, once for all workers."""
+        if message not in self._warned and len(self._warned) < _MAX_WARNINGS:
+            self._warned.add(message)
+            warnings.warn(message, stacklevel=2)
+
+    def _retry(self, shard: Shard, attempt: int, reason: str, error: CascadeError | None = None) -> ShardFailure | None:
+        """Try a shard again, after all others, or give up."""
+        if attempt < self.job.settings.max_attempts:
+            self.waiting.append((shard, attempt + 1))
+            return None
+        if isinstance(error, JobError):
+            raise error
+        return ShardFailure(shard.id, reason, attempt)
+
+    def _remove(self, member: _Member, *, is_room: bool = True) -> None:
+        del self.members[member.worker]
+        self.workers.remove(member.worker, is_room=is_room)

@@ -11,18 +11,18 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
-from cascade_srn.apps.corpus.engine import Control, Engine, JobError, ShardFailure, stop_signals
+from cascade_srn.apps.corpus.engine import Control, CorpusEngine, JobError, ShardFailure, stop_signals
 from cascade_srn.apps.corpus.inputs import find_input_files, kept_types
 from cascade_srn.apps.corpus.local import LocalEngine
 from cascade_srn.apps.corpus.manifest import JobFolder, Manifest, model_checksum
 from cascade_srn.apps.corpus.plan import plan_shards
-from cascade_srn.apps.corpus.process import call_once
 from cascade_srn.apps.corpus.progress import Progress
 from cascade_srn.apps.corpus.settings import CorpusSettings, JobSpec
 from cascade_srn.apps.corpus.shards import Shard, ShardResult, Totals
 from cascade_srn.apps.corpus.worker import write_failed_shard, write_unreadable_shard
 from cascade_srn.config import require_choice
 from cascade_srn.errors import CascadeError, ConfigError
+from cascade_srn.runs.children import call_once
 from cascade_srn.storage.bundled import find_model
 from cascade_srn.storage.folders import try_writing
 
@@ -88,7 +88,7 @@ def run(
     output: str | os.PathLike[str],
     *,
     model: str | Path | None = None,
-    engine: str | Engine = "local",
+    engine: str | CorpusEngine = "local",
     workers: int | str = "auto",
     resume: bool = False,
     settings: CorpusSettings | None = None,
@@ -139,13 +139,13 @@ def run(
         return _Run(folder, manifest, job, shards, progress, task).run(engine, is_new=is_new)
 
 
-def _make_engine(engine: str | Engine, workers: int | str) -> Engine:
+def _make_engine(engine: str | CorpusEngine, workers: int | str) -> CorpusEngine:
     if not isinstance(engine, str):
         return engine
     require_choice("engine", engine, ENGINES, option="engine")
     if engine == "local":
         return LocalEngine(workers)
-    made: Engine = import_module("cascade_srn.apps.corpus.ray").RayEngine(workers)
+    made: CorpusEngine = import_module("cascade_srn.apps.corpus.ray").RayEngine(workers)
     return made
 
 
@@ -257,7 +257,7 @@ class _Run:
         self.n_failed = 0
         self.started = time.monotonic()
 
-    def run(self, engine: Engine, *, is_new: bool) -> JobReport:
+    def run(self, engine: CorpusEngine, *, is_new: bool) -> JobReport:
         """Process the shards that are not finished."""
         self.folder.remove_scratch(self.task)
         finished = set() if is_new else self._count_finished()
@@ -287,7 +287,7 @@ class _Run:
         self.before = copy.deepcopy(self.totals)
         return finished
 
-    def _process(self, engine: Engine, pending: Sequence[Shard]) -> None:
+    def _process(self, engine: CorpusEngine, pending: Sequence[Shard]) -> None:
         by_id = {shard.id: shard for shard in pending}
         self.started = time.monotonic()
         self._show()

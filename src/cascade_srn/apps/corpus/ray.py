@@ -6,29 +6,30 @@ that dies. The driver polls, so that a worker that is dead, stuck or never place
 
 import math
 import re
+import socket
 import time
 import warnings
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.apps.corpus.engine import Control, JobError, ShardFailure
+from cascade_srn.apps.corpus.engine import Control, JobError, ShardFailure, ShardPool
+from cascade_srn.apps.corpus.local import start_worker
+from cascade_srn.apps.corpus.manifest import JobFolder, Manifest
 from cascade_srn.apps.corpus.progress import with_number
 from cascade_srn.apps.corpus.ray_cluster import OBJECT_STORE_BYTES, connection, find_address, import_ray
-from cascade_srn.apps.corpus.ray_worker import RayWorker, start_on_node
 from cascade_srn.apps.corpus.settings import JobSpec
 from cascade_srn.apps.corpus.shards import Shard, ShardResult
 from cascade_srn.config import require_range
 from cascade_srn.errors import ConfigError
+from cascade_srn.runs.children import DONE, ENDED, FAILED, READY, WARNED, ChildEvent, portable_error
+from cascade_srn.runs.folder import differences
 from cascade_srn.runtime.device import Slot, choose_slots, find_devices
 
-_POLL_SECONDS = 0.5
 # A busy worker is asked whether it is alive so often, and replaced if it does not answer for so long.
 _ASK_SECONDS, _SILENT_SECONDS = 60.0, 300.0
 _KILL_SECONDS = 10.0
-_MAX_WARNINGS = 20
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class RayEngine:
                 )
 
     def run(self, job: JobSpec, shards: Sequence[Shard], control: Control) -> Iterator[ShardResult | ShardFailure]:
-        """Process shards. See :meth:`.Engine.run`."""
+        """Process shards. See :meth:`.CorpusEngine.run`."""
         if not shards:
             return
         ray = import_ray()
@@ -102,11 +103,8 @@ class RayEngine:
                     "the others wait",
                     stacklevel=2,
                 )
-            pool = _Pool(ray, self, placement, job, control, shards)
-            try:
-                yield from pool.results()
-            finally:
-                pool.close()
+            workers = _RayWorkers(ray, self, placement, job)
+            yield from ShardPool(job, workers, shards, control, self.shard_timeout).run()
 
     def _place_here(self, job: JobSpec, n_shards: int) -> "_Placement":
         """Choose the workers of a Ray that is started on this machine."""
@@ -166,161 +164,98 @@ class _Placement:
         return f"{cpus} and {self.gpus:g} GPUs" if self.gpus else cpus
 
 
-@dataclass
-class _Member:
+@dataclass(eq=False)
+class _Actor:
     """A worker as the driver sees it. Times are those of the monotonic clock."""
 
     handle: Any
     reference: Any
-    since: float = field(default_factory=time.monotonic)
     is_ready: bool = False
-    shard: Shard | None = None
+    since: float = field(default_factory=time.monotonic)
     asked: Any = None
-    asked_at: float = 0.0
-
-    def begin(self, reference: Any, shard: Shard | None) -> None:
-        """Remember what the worker is doing now."""
-        self.reference, self.shard, self.asked = reference, shard, None
-        self.since = self.asked_at = time.monotonic()
+    asked_at: float = field(default_factory=time.monotonic)
+    problem: str = ""
 
 
-class _Pool:
-    """The workers of a job, and the shards that wait for them."""
+class _RayWorkers:
+    """Actors of Ray. See :class:`.ShardWorkers`."""
 
-    def __init__(
-        self,
-        ray: Any,
-        engine: RayEngine,
-        placement: _Placement,
-        job: JobSpec,
-        control: Control,
-        shards: Sequence[Shard],
-    ) -> None:
-        self.ray, self.engine, self.placement, self.job, self.control = ray, engine, placement, job, control
-        self.waiting = deque(shards)
-        self.attempts: dict[str, int] = {}
-        self.members: list[_Member] = []
+    def __init__(self, ray: Any, engine: RayEngine, placement: _Placement, job: JobSpec) -> None:
+        self.ray, self.engine, self.placement = ray, engine, placement
+        self.actors: list[_Actor] = []
         self.n_workers = placement.n_workers
-        self.n_failed_starts = 0
-        self._warned: set[str] = set()
         self._shared_job = ray.put(job)
         self._slot = Slot("cuda" if placement.gpus else "cpu", placement.n_threads)
         # A second thread answers whether the worker is alive.
-        self._actor = ray.remote(RayWorker).options(
+        self._class = ray.remote(RayWorker).options(
             num_cpus=placement.cpus, num_gpus=placement.gpus, max_restarts=0, max_task_retries=0, max_concurrency=2
         )
 
-    def results(self) -> Iterator[ShardResult | ShardFailure]:
-        """Hand out shards until all are done, and yield what becomes of them."""
-        while self._assign():
-            busy = {member.reference: member for member in self.members if member.reference is not None}
-            done, running = self.ray.wait(list(busy), timeout=_POLL_SECONDS, fetch_local=False)
-            outcomes = [self._finish(busy[reference]) for reference in done]
-            outcomes += [self._check(busy[reference]) for reference in running]
-            self.control.n_workers = sum(member.is_ready for member in self.members)
-            yield from (outcome for outcome in outcomes if outcome is not None)
+    def start(self) -> _Actor | None:
+        if len(self.actors) >= self.n_workers:
+            return None
+        handle = self._class.remote(start_on_node, self._shared_job, self._slot)
+        self.actors.append(_Actor(handle, handle.ready.remote()))
+        return self.actors[-1]
+
+    def call(self, worker: _Actor, shard: Shard, attempt: int) -> None:
+        worker.reference, worker.asked = worker.handle.process.remote(shard, attempt), None
+        worker.asked_at = time.monotonic()
+
+    def wait(self, seconds: float) -> Sequence[ChildEvent]:
+        busy = {actor.reference: actor for actor in self.actors if actor.reference is not None}
+        done, running = self.ray.wait(list(busy), timeout=seconds, fetch_local=False)
+        answers = [event for reference in done for event in self._answers(busy[reference])]
+        return answers + [ChildEvent(ENDED, busy[reference]) for reference in running if self._is_lost(busy[reference])]
+
+    def _answers(self, actor: _Actor) -> Iterator[ChildEvent]:
+        reference, actor.reference = actor.reference, None
+        try:
+            for kind, value in self.ray.get(reference):
+                actor.is_ready = True
+                yield ChildEvent(kind, actor, value)
+        except self.ray.exceptions.RayError as error:
+            actor.problem = _reason(error)
+            yield ChildEvent(ENDED, actor)
+
+    def _is_lost(self, actor: _Actor) -> bool:
+        """Return whether a busy worker does not answer. Raise an error if no worker starts."""
+        now = time.monotonic()
+        if not actor.is_ready:
+            if now - actor.since > self.engine.start_timeout and not any(one.is_ready for one in self.actors):
+                raise self._not_started()
+        elif actor.asked is None:
+            if now - actor.asked_at > _ASK_SECONDS:
+                actor.asked, actor.asked_at = actor.handle.alive.remote(), now
+        elif self.ray.wait([actor.asked], timeout=0, fetch_local=False)[0]:
+            actor.asked, actor.asked_at = None, now
+        elif now - actor.asked_at > _SILENT_SECONDS:
+            actor.problem = "the worker does not answer"
+            return True
+        return False
+
+    def kill(self, worker: _Actor) -> None:
+        self.ray.kill(worker.handle)
+
+    def remove(self, worker: _Actor, *, is_room: bool = True) -> None:
+        self.kill(worker)
+        self.actors.remove(worker)
+        if not is_room:
+            self.n_workers -= 1
+
+    def cause_of_death(self, worker: _Actor) -> str:
+        return worker.problem
+
+    def hint(self, reason: str) -> str:
+        is_missing = "No module named" in reason
+        return "Install cascade-srn with the extra 'ray' on all nodes" if is_missing else "See the logs of Ray"
 
     def close(self) -> None:
-        """Kill all workers, and wait until they are dead."""
-        for member in self.members:
-            self.ray.kill(member.handle)
-        if self.members:
-            calls = [member.handle.alive.remote() for member in self.members]
+        for actor in self.actors:
+            self.kill(actor)
+        if self.actors:
+            calls = [actor.handle.alive.remote() for actor in self.actors]
             self.ray.wait(calls, num_returns=len(calls), timeout=_KILL_SECONDS, fetch_local=False)
-        self.members.clear()
-        self.control.n_workers = 0
-
-    def _assign(self) -> bool:
-        """Give shards to free workers, start missing workers, and return whether there is something to wait for."""
-        n_busy = sum(member.shard is not None for member in self.members)
-        if self.control.stopping:
-            return n_busy > 0 and not self.control.abandoning
-        for member in self.members:
-            if self.waiting and member.is_ready and member.shard is None:
-                shard = self.waiting.popleft()
-                attempt = self.attempts[shard.id] = self.attempts.get(shard.id, 0) + 1
-                member.begin(member.handle.process.remote(shard, attempt), shard)
-                n_busy += 1
-        while len(self.members) < min(self.n_workers, n_busy + len(self.waiting)):
-            handle = self._actor.remote(start_on_node, self._shared_job, self._slot)
-            self.members.append(_Member(handle, handle.ready.remote()))
-        return n_busy + len(self.waiting) > 0
-
-    def _finish(self, member: _Member) -> ShardResult | ShardFailure | None:
-        """Take what a worker returned."""
-        shard = member.shard
-        try:
-            answer = self.ray.get(member.reference)
-        except self.ray.exceptions.RayError as error:
-            return self._replace(member, _reason(error))
-        if shard is None:
-            if answer is not None:
-                raise answer
-            member.is_ready, self.n_failed_starts = True, 0
-            member.begin(None, None)
-            return None
-        outcome, messages = answer
-        self._warn(messages)
-        if isinstance(outcome, str):
-            # After an error of any kind, the process or its GPU may be in a state that only a new process ends.
-            return self._replace(member, outcome)
-        member.begin(None, None)
-        return self._retry(shard, str(outcome), outcome) if isinstance(outcome, JobError) else outcome
-
-    def _warn(self, messages: Sequence[str]) -> None:
-        """Repeat the warnings of workers, each once."""
-        for message in messages:
-            if message not in self._warned and len(self._warned) < _MAX_WARNINGS:
-                self._warned.add(message)
-                warnings.warn(message, stacklevel=2)
-
-    def _check(self, member: _Member) -> ShardFailure | None:
-        """Replace a worker that is dead or too slow."""
-        now, timeout = time.monotonic(), self.engine.shard_timeout
-        if member.shard is None:
-            if now - member.since > self.engine.start_timeout and not any(one.is_ready for one in self.members):
-                raise self._not_started()
-        elif timeout is not None and now - member.since > timeout:
-            return self._replace(member, f"the shard took more than {timeout:g} seconds")
-        elif member.asked is None:
-            if now - member.asked_at > _ASK_SECONDS:
-                member.asked, member.asked_at = member.handle.alive.remote(), now
-        elif self.ray.wait([member.asked], timeout=0, fetch_local=False)[0]:
-            member.asked, member.asked_at = None, now
-        elif now - member.asked_at > _SILENT_SECONDS:
-            return self._replace(member, "the worker does not answer")
-        return None
-
-    def _replace(self, member: _Member, reason: str) -> ShardFailure | None:
-        """Kill a worker and try its shard again. Another worker is started by :meth:`_assign`."""
-        self.members.remove(member)
-        self.ray.kill(member.handle)
-        if self.control.stopping:
-            return None  # what stops the job may have stopped the worker
-        if member.shard is not None:
-            return self._retry(member.shard, reason)
-        self.n_failed_starts += 1
-        if self.n_failed_starts < self.job.settings.max_attempts:
-            return None
-        if n_ready := sum(one.is_ready for one in self.members):
-            self.n_workers = n_ready  # the others have the memory that one more would need
-        else:
-            is_missing = "No module named" in reason
-            hint = "Install cascade-srn with the extra 'ray' on all nodes" if is_missing else "See the logs of Ray"
-            raise JobError(f"workers die before they are ready ({reason})", hint)
-        return None
-
-    def _retry(self, shard: Shard, reason: str, error: JobError | None = None) -> ShardFailure | None:
-        """Try a shard again, after the others, or give up."""
-        attempts = self.attempts[shard.id]
-        if error is not None and not error.is_temporary:
-            raise error
-        if attempts < self.job.settings.max_attempts:
-            self.waiting.append(shard)
-            return None
-        if error is not None:
-            raise error
-        return ShardFailure(shard.id, reason, attempts)
 
     def _not_started(self) -> JobError:
         seconds = self.engine.start_timeout
@@ -334,6 +269,65 @@ class _Pool:
         return JobError(
             f"no worker was ready after {seconds:g} seconds",
             "Check that the Ray cluster has free CPUs and GPUs",
+        )
+
+
+class RayWorker:
+    """Actor that processes shards. Its answers are the kinds and values of events, errors included."""
+
+    def __init__(self, start: Callable[[JobSpec, Slot], Callable[..., ShardResult]], job: JobSpec, slot: Slot) -> None:
+        self._start: tuple[str, Any] = READY, None
+        try:
+            self._function = start(job, slot)
+        except Exception as error:
+            self._start = FAILED, portable_error(error)
+
+    def ready(self) -> list[tuple[str, Any]]:
+        """Answer once the model is loaded."""
+        return [self._start]
+
+    def process(self, shard: Shard, attempt: int) -> list[tuple[str, Any]]:
+        """Process a shard."""
+        with warnings.catch_warnings(record=True) as caught:
+            try:
+                outcome: tuple[str, Any] = DONE, self._function(shard, attempt)
+            except Exception as error:
+                outcome = FAILED, portable_error(error)
+        return [*((WARNED, str(warning.message)) for warning in caught), outcome]
+
+    def alive(self) -> None:
+        """Answer while the other thread is at a shard."""
+
+
+def start_on_node(job: JobSpec, slot: Slot) -> Callable[..., ShardResult]:
+    """Load the model in a worker process, after a look at its node."""
+    check_node(job)
+    return start_worker(job, slot)
+
+
+def check_node(job: JobSpec) -> None:
+    """Refuse a node that does not see the output, the model or the input of a job, or has other software.
+
+    Raises:
+        JobError: With the name of the node.
+    """
+    node = socket.gethostname()
+    local = [file.address for file in job.files if "://" not in file.address]
+    needed = (("output folder", job.scratch_path), ("model", Path(job.model)), *(("input", Path(p)) for p in local[:1]))
+    for name, path in needed:
+        if not path.exists():
+            shown = job.output_path if name == "output folder" else path
+            raise JobError(
+                f"the {name} {str(shown)!r} does not exist on the node {node!r}",
+                "Put output, input and model on storage that all nodes see under the same path",
+            )
+    software = JobFolder(job.output_path).read_manifest().software
+    for name, wanted, found in differences(
+        software, Manifest.describe((), Path(job.model), "", job.settings, ()).software
+    ):
+        raise JobError(
+            f"the node {node!r} has {name} {found or 'not installed'}, but the job started with {wanted}",
+            "Install the same versions on all nodes",
         )
 
 

@@ -1,7 +1,5 @@
 """Connect to a Ray cluster, or start one on this machine. Needs the extra ``ray``."""
 
-import importlib.util
-import ipaddress
 import logging
 import os
 import secrets
@@ -11,19 +9,20 @@ import socket
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from cascade_srn.apps.corpus.engine import JobError
-from cascade_srn.errors import ConfigError
+from cascade_srn.errors import ConfigError, require
 
 OBJECT_STORE_BYTES = 80 << 20
 """Shared memory of a Ray that this package starts. Ray requires 75 MB. Rows and tables never pass through it."""
-_CONNECT_SECONDS = 5.0
 # On a busy machine, Ray gives up if its agents take more than 15 seconds, which they need when they are first read.
 _MAX_STARTS = 3
+_CONNECT_SECONDS = 5.0
 # Ray prints the death of a worker to stdout, where results may be. The job reports it. Ray reads this at its import.
 _IMPORT_ENVIRONMENT = {"RAY_DEDUP_LOGS_SKIP_REGEX": "^A worker died or was killed while executing a task"}
 _START_ENVIRONMENT = {
@@ -35,24 +34,12 @@ _START_ENVIRONMENT = {
 _PREFIX = "cascade-ray-"
 # Ray appends about 75 characters for its sockets, whose paths are limited to 107.
 _MAX_TEMPORARY = 20
-# What a client of HTTP/2, and so of gRPC, sends first: the preface and empty settings. A server answers with its own.
-_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
-_SETTINGS_FRAME = 4
 
 
 def import_ray() -> Any:
-    """Import Ray.
-
-    Raises:
-        ConfigError: If it is not installed.
-    """
-    if importlib.util.find_spec("ray") is None:
-        raise ConfigError(
-            "the engine 'ray' needs Ray", "Run pip install 'cascade-srn[ray]', or use the local engine", option="engine"
-        )
+    """Import Ray."""
     with _environment(_IMPORT_ENVIRONMENT):
-        import ray
-    return ray
+        return require("ray", extra="ray")
 
 
 @contextmanager
@@ -81,15 +68,15 @@ def connection(ray: Any, address: str | None, n_cpus: int, n_gpus: int, object_s
         yield
         return
     address = find_address(address)
-    if address is None:
-        with _temporary_folder() as folder, _environment({**_START_ENVIRONMENT, **_token()}):
+    with ExitStack() as stack:
+        if address is None:
+            folder = stack.enter_context(_temporary_folder())
+            stack.enter_context(_environment({**_START_ENVIRONMENT, **_token()}))
             _start(ray, folder, n_cpus, n_gpus, object_store_bytes)
-            with _shutting_down(ray):
-                yield
-    else:
-        _connect(ray, address)
-        with _shutting_down(ray):
-            yield
+        else:
+            _connect(ray, address)
+        stack.callback(ray.shutdown)
+        yield
 
 
 def find_address(address: str | None) -> str | None:
@@ -134,70 +121,21 @@ def _secret() -> str:
 
 
 def _connect(ray: Any, address: str) -> None:
-    if address != "auto":
-        _check_address(ray, address)
     try:
+        if address != "auto":
+            # Ray tries an address at which nothing listens for minutes.
+            place = urlsplit(address if "://" in address else f"//{address}")
+            socket.create_connection((place.hostname, place.port or 0), timeout=_CONNECT_SECONDS).close()
         with _keeping_sigterm():
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:
         ray.shutdown()
         raise ConfigError(
             f"there is no usable Ray cluster at {address!r} ({_first_line(error)})",
-            "Check the address, the versions of Python and Ray, and the token of the cluster (RAY_AUTH_TOKEN)",
+            "Give host:6379, ray://host:10001, or auto on a node of the cluster, and check the versions of Python and "
+            "Ray and the token of the cluster (RAY_AUTH_TOKEN)",
             option="address",
         ) from error
-
-
-def _check_address(ray: Any, address: str) -> None:
-    """Refuse an address without a Ray server. Ray itself tries it for minutes."""
-    scheme, separator, rest = address.rpartition("://")
-    host, _, port = rest.rpartition(":")
-    host = host.strip("[]")
-    if (separator and scheme != "ray") or not host or not (port.isascii() and port.isdigit() and int(port) < 1 << 16):
-        raise ConfigError(
-            f"{address!r} is not an address of a Ray cluster",
-            "Give host:6379, ray://host:10001, or auto on a node of the cluster",
-            option="address",
-        )
-    # Ray replaces an address of this machine by that of its network, at which its server may listen alone.
-    hosts = (host, str(ray.util.get_node_ip_address())) if _is_loopback(host) else (host,)
-    problems = [_server_problem(one, int(port)) for one in hosts]
-    if all(problems):
-        raise ConfigError(
-            f"there is no Ray cluster at {address!r} ({problems[0]})",
-            "Check the address of its head, and that it is running and can be reached from here",
-            option="address",
-        )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _server_problem(host: str, port: int) -> str:
-    """Return why there is no gRPC server at an address; empty if there is one."""
-    try:
-        with socket.create_connection((host, port), timeout=_CONNECT_SECONDS) as connected:
-            if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
-                return ""
-            connected.sendall(_PREFACE)
-            header = b""
-            while len(header) < 4 and (received := connected.recv(9)):
-                header += received
-    except (OSError, UnicodeError) as error:
-        return _first_line(error)
-    return "" if len(header) > 3 and header[3] == _SETTINGS_FRAME else "another server answers there"
-
-
-@contextmanager
-def _shutting_down(ray: Any) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        ray.shutdown()
 
 
 @contextmanager
@@ -232,28 +170,18 @@ def _temporary_folder() -> Iterator[Path]:
 
     The usual ``/tmp/ray`` grows with each run, and belongs to the first user of a machine.
     """
+    import psutil
+
     parent = tempfile.gettempdir()
     if len(parent) > _MAX_TEMPORARY and os.access("/tmp", os.W_OK):
         parent = "/tmp"
     for old in Path(parent).glob(f"{_PREFIX}*"):
         owner = old.name.removeprefix(_PREFIX).partition("-")[0]
-        if owner.isdigit() and not _is_running(int(owner)):
+        if owner.isdigit() and not psutil.pid_exists(int(owner)):
             shutil.rmtree(old, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass  # it belongs to another user
-    return True
+    prefix = f"{_PREFIX}{os.getpid()}-"
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 def _first_line(error: BaseException) -> str:

@@ -15,7 +15,7 @@ from cascade_srn.apps.corpus.inspection import find_holder, is_plausible
 from cascade_srn.apps.corpus.manifest import MANIFEST, RECORDS, JobFolder, Manifest
 from cascade_srn.apps.corpus.shards import Shard, ShardResult
 from cascade_srn.apps.corpus.tables import TABLES
-from cascade_srn.inference.streaming import describe_error
+from cascade_srn.errors import describe_error
 from cascade_srn.storage.files import checksum
 
 # Number of repeated ids, problems and notes that a report names. All ids and problems are counted.

@@ -17,8 +17,8 @@ from cascade_srn.apps.corpus.manifest import model_checksum
 from cascade_srn.apps.corpus.settings import JobSpec
 from cascade_srn.apps.corpus.shards import Row, Shard, ShardResult
 from cascade_srn.apps.corpus.writing import ShardTables
-from cascade_srn.errors import CascadeError
-from cascade_srn.inference.streaming import MOST_BATCHES, BadText, Outcome, describe_error, split_into_parts
+from cascade_srn.errors import CascadeError, describe_error
+from cascade_srn.inference.streaming import MOST_BATCHES, BadText, Outcome, split_into_parts
 from cascade_srn.inference.streaming import attempt as isolate_failures
 from cascade_srn.runtime.device import set_threads
 

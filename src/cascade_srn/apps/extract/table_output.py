@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cascade_srn.apps.extract.targets import NO_FIELDS, Target, Writer
-from cascade_srn.errors import DataError
+from cascade_srn.errors import require
 from cascade_srn.formats.files import to_json
 from cascade_srn.formats.table import COLUMNS, to_rows
 from cascade_srn.types import Document
@@ -128,13 +128,9 @@ class _Sink:
         """Do nothing: the target is committed or abandoned."""
 
 
-def require_pyarrow(output: Path | None) -> None:
-    """Raise DataError if Parquet cannot be written."""
-    try:
-        import pyarrow.parquet  # noqa: F401
-    except ImportError:
-        name = "standard output" if output is None else output
-        raise DataError(f"{name}: writing Parquet needs pyarrow", "Run pip install 'cascade-srn[corpus]'") from None
+def require_pyarrow() -> None:
+    """Raise an error if Parquet cannot be written."""
+    require("pyarrow.parquet", extra="corpus")
 
 
 def _arrow_schema(kept: Sequence[str]) -> "pyarrow.Schema":

@@ -242,7 +242,7 @@ def _check_labels(schema: Schema) -> None:
 def check_output(format: str, output: Path | None) -> None:
     """Check that the output can be written, before a model is loaded."""
     if format == "parquet":
-        require_pyarrow(output)
+        require_pyarrow()
     if output is None:
         return
     if format == "brat":
@@ -292,7 +292,7 @@ def make_writer(
         _check_labels(schema)
         return BratWriter(output)
     if format == "parquet":
-        require_pyarrow(output)
+        require_pyarrow()
         if output is None and terminal:
             raise ConfigError("the format parquet needs a file to write to", "Give a file", option="output")
     if format == "html" and output is None and terminal:

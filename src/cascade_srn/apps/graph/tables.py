@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cascade_srn.errors import ConfigError
+from cascade_srn.errors import require
 
 if TYPE_CHECKING:
     import pyarrow
@@ -123,14 +122,8 @@ INDEXES = (
 
 
 def load_library(name: str) -> Any:
-    """Import a library of the extra ``graph``, or raise a :class:`ConfigError` that says how to install it."""
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != name.partition(".")[0]:
-            raise
-        hint = "Run pip install 'cascade-srn[graph]'"
-        raise ConfigError(f"a graph needs {name}, which is not installed", hint) from error
+    """Import a library of the extra ``graph``."""
+    return require(name, extra="graph")
 
 
 def table_schema(table: str) -> pyarrow.Schema:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from cascade_srn.apps.corpus.worker import ENVIRONMENT
 from cascade_srn.apps.corpus.writing import normalize
 from cascade_srn.config import CONSTRAINTS, check_overlaps, require_choice, require_range
-from cascade_srn.errors import CascadeError, ConfigError, did_you_mean
-from cascade_srn.inference.streaming import BadText, describe_error
+from cascade_srn.errors import ConfigError, describe_error, did_you_mean, require
+from cascade_srn.inference.streaming import BadText
 from cascade_srn.inference.thresholds import ThresholdsLike
 from cascade_srn.types import Document, Span
 
@@ -44,10 +44,7 @@ def output_schema(schema: "StructType") -> "StructType":
     Raises:
         CascadeError: If pyspark is not installed, or a column of the input has the name of a new one.
     """
-    try:
-        from pyspark.sql.types import StructType
-    except ModuleNotFoundError as error:
-        raise CascadeError("pyspark is not installed", "Run pip install 'cascade-srn[spark]'") from error
+    StructType = require("pyspark.sql.types", extra="spark").StructType
     taken = [name for name in _NAMES if name in schema.names]
     if taken:
         raise ConfigError(f"the input has a column {taken[0]!r} already", "Rename it, or drop it")

@@ -25,8 +25,8 @@ from cascade_srn.lab.benchmarks.measuring import Result, environment, number, pl
 from cascade_srn.lab.benchmarks.options import CorpusOptions
 from cascade_srn.lab.benchmarks.progress import BenchmarkRun
 from cascade_srn.lab.benchmarks.workload import example_corpus
+from cascade_srn.runs.children import end_process
 from cascade_srn.runs.device import find_device
-from cascade_srn.runs.parallel import end_process
 
 STREAM = "Extractor.stream"
 _POLL_SECONDS = 0.05

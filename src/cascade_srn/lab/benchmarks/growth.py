@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from cascade_srn.config import Thresholds
-from cascade_srn.errors import CascadeError
+from cascade_srn.errors import require
 from cascade_srn.extractor import Extractor, find_model
 from cascade_srn.lab.benchmarks.extract import CALIBRATION, Batching, Extraction, accepting_thresholds
 from cascade_srn.lab.benchmarks.measuring import (
@@ -47,14 +47,7 @@ COLOUR = "#2a6fb0"
 
 def require_matplotlib() -> None:
     """Raise an error before the measurement if matplotlib is missing."""
-    try:
-        import matplotlib  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise CascadeError(
-            "the plot needs matplotlib, which is not installed",
-            "Run pip install 'cascade-srn[report]', or measure without the plot",
-            option="no_plot",
-        ) from error
+    require("matplotlib", extra="report")
 
 
 def plot_growth(result: dict[str, Any], path: str | Path) -> Path:

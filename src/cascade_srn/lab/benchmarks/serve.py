@@ -35,8 +35,8 @@ from cascade_srn.lab.benchmarks.measuring import (
 from cascade_srn.lab.benchmarks.options import ServeOptions
 from cascade_srn.lab.benchmarks.progress import BenchmarkRun
 from cascade_srn.lab.benchmarks.workload import FRESH, BenchmarkCorpus, encoder_name, new_model, read_corpus
+from cascade_srn.runs.children import end_process
 from cascade_srn.runs.device import find_device
-from cascade_srn.runs.parallel import end_process
 from cascade_srn.types import Document
 
 # Scores may differ by this much between batches, by rounding.

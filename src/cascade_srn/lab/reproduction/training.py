@@ -16,8 +16,8 @@ from cascade_srn.lab.reproduction.measures import require_model
 from cascade_srn.lab.reproduction.plan import Plan, PlannedRun
 from cascade_srn.model.model import Model
 from cascade_srn.network.examples import examples_of
+from cascade_srn.runs.children import run_parallel
 from cascade_srn.runs.display import duration
-from cascade_srn.runs.parallel import run_parallel
 from cascade_srn.runs.process import make_accelerator
 from cascade_srn.training.corpus import Corpus
 from cascade_srn.training.display import display

@@ -9,7 +9,7 @@ import pytest
 
 from cascade_srn.apps.graph.export import export_graph
 from cascade_srn.apps.graph.export.rdf import BASE_IRI, PREFIXES, check_base_iri
-from cascade_srn.errors import ConfigError
+from cascade_srn.errors import ConfigError, MissingExtraError
 
 FORMATS = {"turtle": "turtle", "ntriples": "nt", "jsonld": "json-ld"}
 OXIGRAPH = {"turtle": "TURTLE", "ntriples": "N_TRIPLES", "jsonld": "JSON_LD"}
@@ -202,7 +202,7 @@ def test_jsonld_needs_no_library(any_graph, tmp_path, monkeypatch):
 
 def test_a_missing_library_is_reported(sample_graph, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyoxigraph", None)
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(MissingExtraError) as caught:
         export_graph(sample_graph, tmp_path / "graph.ttl")
     assert "cascade-srn[rdf]" in caught.value.hint
     assert not (tmp_path / "graph.ttl").exists()

@@ -10,12 +10,11 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from importlib import import_module
 from typing import Any, BinaryIO
 
 from cascade_srn.apps.graph.export.filtering import FilteredGraph
 from cascade_srn.apps.graph.export.rdf_resources import KINDS, PREFIXES, TYPES, Name, Resource, describe
-from cascade_srn.errors import ConfigError, short_repr
+from cascade_srn.errors import ConfigError, require, short_repr
 
 BASE_IRI = "urn:cascade-srn:"
 """Default beginning of the IRIs of nodes, documents and facts."""
@@ -49,11 +48,7 @@ def write(format: str, graph: FilteredGraph, handle: BinaryIO, base_iri: str) ->
 
 
 def _load_oxigraph() -> Any:
-    try:
-        return import_module("pyoxigraph")
-    except ModuleNotFoundError as error:
-        hint = "Run pip install 'cascade-srn[rdf]'"
-        raise ConfigError("RDF needs pyoxigraph, which is not installed", hint) from error
+    return require("pyoxigraph", extra="rdf")
 
 
 def _to_triples(oxigraph: Any, resources: Iterable[Resource], prefixes: Mapping[str, str]) -> Iterator[Any]:

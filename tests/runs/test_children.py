@@ -4,9 +4,11 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
-from cascade_srn.runs.parallel import run_parallel
+from cascade_srn.errors import CascadeError
+from cascade_srn.runs.children import call_once, run_parallel
 
 pytestmark = pytest.mark.slow
 
@@ -46,10 +48,39 @@ def test_closing_the_iterator_ends_the_others(tmp_path, monkeypatch):
             os.kill(process.pid, 0)
 
 
+OTHER_PARENT = """
+import sys
+from pathlib import Path
+from cascade_srn.runs.children import start_child
+print(start_child("http.server", "0", log=Path(sys.argv[1])).pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_child_ends_with_a_killed_parent(tmp_path):
+    command = [sys.executable, "-c", OTHER_PARENT, str(tmp_path / "log")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        child = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+    psutil.wait_procs([child], timeout=60)
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
+def test_call_once_returns_raises_and_survives(tmp_path):
+    log = tmp_path / "log"
+    assert call_once(pow, 2, 5, log=log, timeout=60) == 32
+    with pytest.raises(CascadeError, match="ZeroDivisionError"):
+        call_once(divmod, 1, 0, log=log, timeout=60)
+    with pytest.raises(CascadeError, match="exit code 3"):
+        call_once(os._exit, 3, log=log, timeout=60)
+    with pytest.raises(CascadeError, match="SIGKILL"):
+        call_once(time.sleep, 600, log=log, timeout=1.0)
+
+
 PARENT = """
 import sys
 from pathlib import Path
-import cascade_srn.runs.parallel as module
+import cascade_srn.runs.children as module
 module.sys.executable = sys.argv[1]
 for _ in module.run_parallel({"one": [], "other": []}, 2, Path(sys.argv[2])):
     pass
