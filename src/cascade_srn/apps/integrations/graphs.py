@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
 from cascade_srn.errors import ConfigError, SchemaError, did_you_mean
-from cascade_srn.extractor import Extractor, StreamOptions
+from cascade_srn.extractor import Extractor
+from cascade_srn.inference.streaming import StreamOptions
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Entity, Relation
 
