@@ -35,7 +35,7 @@ from cascade_srn.inference.thresholds import ThresholdsLike, resolve_thresholds
 from cascade_srn.model.base import BaseModel
 from cascade_srn.model.folder import missing_for_torch, read_export, runs_light
 from cascade_srn.network.examples import Example, examples_of
-from cascade_srn.runs.processor import lacks_bf16
+from cascade_srn.runs.resources import lacks_bf16
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import find_model as find_model
 from cascade_srn.text.segment import Segmenter, make_segmenter, segment

@@ -11,8 +11,8 @@ from cascade_srn.formats.registry import read_documents
 from cascade_srn.inputs.raw_text import find_files
 from cascade_srn.inputs.sources import Sources
 from cascade_srn.model.model import Model
+from cascade_srn.storage.atomic import replacing_folder
 from cascade_srn.storage.bundled import is_model
-from cascade_srn.storage.folders import replacing_folder
 from cascade_srn.training.labelled.shards import read_record
 from cascade_srn.training.run_folder import LOG, SUMMARY, RunFolder
 

@@ -9,19 +9,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
 
-from cascade_srn.errors import DataError
+from cascade_srn.errors import DataError, ModelError
 from cascade_srn.storage import atomic
 from cascade_srn.storage.atomic import (
     AtomicFile,
     AtomicFolder,
     clean_leftovers,
-    clean_leftovers_once,
     open_without_links,
+    replacing_folder,
     replacing_path,
+    try_writing,
 )
 
 
@@ -96,26 +95,6 @@ def test_paths_that_cannot_be_written(tmp_path):
             AtomicFolder(taken)
 
 
-@pytest.mark.parametrize("there", [False, True])
-def test_a_folder_takes_its_place_when_it_is_whole(tmp_path, there):
-    path = tmp_path / "found"
-    if there:
-        path.mkdir()
-    target = AtomicFolder(path)
-    (target.folder / "a").touch()
-    assert os.path.exists(path) == there
-    target.commit()
-    assert names(tmp_path) == ["found"]
-    assert names(path) == ["a"]
-
-
-def test_a_part_of_a_folder(tmp_path):
-    target = AtomicFolder(tmp_path / "found")
-    (target.folder / "a").touch()
-    assert target.abandon() == tmp_path / "found.partial"
-    assert names(tmp_path / "found.partial") == ["a"]
-
-
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="there is no /dev/fd here")
 def test_an_open_pipe_is_written_to_directly():
     ours, theirs = os.pipe()
@@ -142,17 +121,6 @@ def test_a_file_has_the_permissions_of_the_one_that_it_replaces(tmp_path, mode):
     assert path.read_bytes() == b"x"
 
 
-def test_permissions_that_cannot_be_given_leave_nothing(tmp_path, monkeypatch):
-    def refuse(path, mode):
-        raise PermissionError(1, "Operation not permitted")
-
-    (tmp_path / "found").write_bytes(b"before")
-    monkeypatch.setattr(os, "chmod", refuse)
-    with pytest.raises(DataError, match=r"found .*\(Operation not permitted\)"):
-        AtomicFile(tmp_path / "found")
-    assert names(tmp_path) == ["found"]
-
-
 def filled(target):
     (target.folder / "a").touch()
     (target.folder / "below").mkdir()
@@ -160,14 +128,25 @@ def filled(target):
     return target
 
 
-def test_a_folder_that_is_there_stays_the_same_folder(tmp_path):
+@pytest.mark.parametrize("there", [False, True])
+def test_a_folder_takes_its_place_when_it_is_whole(tmp_path, there):
     path = tmp_path / "found"
-    path.mkdir()
-    before = path.stat().st_ino
-    filled(AtomicFolder(path)).commit()
-    assert path.stat().st_ino == before  # a mounted one could not be another
+    if there:
+        path.mkdir()
+        before = path.stat().st_ino
+    target = filled(AtomicFolder(path))
+    assert os.path.exists(path) == there
+    target.commit()
+    assert names(tmp_path) == ["found"]
     assert names(path) == ["a", "below"]
     assert names(path / "below") == ["b"]
+    assert not there or path.stat().st_ino == before  # a mounted one could not be another
+
+
+def test_a_part_of_a_folder(tmp_path):
+    assert filled(AtomicFolder(tmp_path / "found")).abandon() == tmp_path / "found.partial"
+    assert names(tmp_path) == ["found.partial"]
+    assert names(tmp_path / "found.partial") == ["a", "below"]
 
 
 def test_the_working_folder(tmp_path, monkeypatch):
@@ -225,8 +204,6 @@ def test_what_is_discarded_is_gone(tmp_path):
     assert names(tmp_path) == []
 
 
-needs_locks = pytest.mark.skipif(os.name != "posix", reason="there are no such locks here")
-
 WRITER = """
 import sys
 from pathlib import Path
@@ -253,165 +230,6 @@ def killed(process):
     process.wait()
     process.stdin.close()
     process.stdout.close()
-
-
-@needs_locks
-def test_a_temporary_name_has_product_target_and_process(tmp_path):
-    file, folder = AtomicFile(tmp_path / "found.jsonl"), AtomicFolder(tmp_path / "brat")
-    first, second = names(tmp_path)
-    assert first.startswith(".cascade-srn.brat.")
-    assert second.startswith(".cascade-srn.found.jsonl.")
-    assert all(f"-{os.getpid()}-" in name and name.endswith(".tmp") for name in (first, second))
-    file.discard()
-    folder.discard()
-
-
-@needs_locks
-def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
-    (tmp_path / "found.jsonl").write_bytes(b"before")
-    process = writing_process(tmp_path)
-    assert len(names(tmp_path)) == 3
-    killed(process)
-    assert len(names(tmp_path)) == 3
-    clean_leftovers_once.cache_clear()
-    target = AtomicFile(tmp_path / "found.jsonl")
-    target.write(b"after")
-    target.commit()
-    assert names(tmp_path) == ["found.jsonl"]
-    assert (tmp_path / "found.jsonl").read_bytes() == b"after"
-
-
-@needs_locks
-def test_what_a_live_process_writes_stays(tmp_path):
-    process = writing_process(tmp_path)
-    try:
-        before = names(tmp_path)
-        assert clean_leftovers(tmp_path) == []
-        assert names(tmp_path) == before
-    finally:
-        killed(process)
-    assert len(clean_leftovers(tmp_path)) == 2
-    assert names(tmp_path) == []
-
-
-@needs_locks
-def test_a_folder_that_a_killed_process_was_filling_is_empty_again(tmp_path):
-    (tmp_path / "brat").mkdir()
-    killed(writing_process(tmp_path))
-    assert len(names(tmp_path / "brat")) == 1
-    clean_leftovers_once.cache_clear()
-    filled(AtomicFolder(tmp_path / "brat")).commit()
-    assert names(tmp_path / "brat") == ["a", "below"]
-
-
-@needs_locks
-def test_foreign_files_are_not_cleaned(tmp_path, monkeypatch):
-    tail = f"-1-{'0' * 16}.tmp"
-    kept = [
-        ".0123456789abcdef.tmp",
-        ".cascade-srn.lock",
-        ".cascade-srn.notes.tmp",
-        f".cascade-srn.found.{'0' * 8}{tail}",  # of another host
-        f"cascade-srn.found.{atomic._host()}{tail}",
-    ]
-    for name in kept:
-        (tmp_path / name).touch()
-    (tmp_path / "mine").write_text("mine")
-    link = f".cascade-srn.link.{atomic._host()}{tail}"
-    (tmp_path / link).symlink_to("mine")
-    os.mkfifo(tmp_path / f".cascade-srn.pipe.{atomic._host()}{tail}")
-    before = names(tmp_path)
-    assert clean_leftovers(tmp_path) == []
-    own = [tmp_path / f".cascade-srn.{name}.{atomic._host()}{tail}" for name in ("file", "folder")]
-    own[0].touch()
-    own[1].mkdir()
-    user = os.geteuid()
-    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
-    assert clean_leftovers(tmp_path) == []
-    monkeypatch.undo()
-    assert sorted(clean_leftovers(tmp_path)) == own
-    assert names(tmp_path) == before
-
-
-@needs_locks
-def test_a_file_that_is_cleaned_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
-    lock, taken = atomic._lock, []
-
-    def late(path, descriptor):
-        if not taken:
-            taken.append(path)
-            assert clean_leftovers(tmp_path) == [path]
-        return lock(path, descriptor)
-
-    monkeypatch.setattr(atomic, "_lock", late)
-    target = AtomicFile(tmp_path / "found")
-    target.write(b"x")
-    target.commit()
-    assert names(tmp_path) == ["found"]
-
-
-def commit_file(folder):
-    target = AtomicFile(folder / "found")
-    target.write(b"x")
-    target.commit()
-
-
-def abandon_file(folder):
-    target = AtomicFile(folder / "found")
-    target.write(b"x")
-    assert target.abandon() == folder / "found.partial"
-
-
-def replace_path(folder):
-    with replacing_path(folder / "found") as beside:
-        beside.write_bytes(b"x")
-
-
-@needs_locks
-@pytest.mark.parametrize("write", [commit_file, abandon_file, replace_path])
-def test_a_file_is_locked_until_it_has_its_name(tmp_path, monkeypatch, write):
-    replace, cleaned = os.replace, []
-
-    def late(source, target):
-        cleaned.append(clean_leftovers(tmp_path))
-        replace(source, target)
-
-    monkeypatch.setattr(os, "replace", late)
-    write(tmp_path)
-    assert cleaned == [[]]
-    (written,) = tmp_path.iterdir()
-    assert written.read_bytes() == b"x"
-
-
-@needs_locks
-def test_a_file_that_a_library_writes_is_named_and_locked(tmp_path):
-    left = tmp_path / f".cascade-srn.found.{atomic._host()}-1-{'0' * 16}.tmp"
-    left.touch()
-    with replacing_path(tmp_path / "found") as beside:
-        assert names(tmp_path) == [beside.parent.name]
-        assert beside.parent.name.startswith(f".cascade-srn.found.{atomic._host()}-{os.getpid()}-")
-        save_file({"a": np.zeros(1000)}, beside)
-        assert clean_leftovers(tmp_path) == []
-    assert names(tmp_path) == ["found"]
-    assert load_file(tmp_path / "found")["a"].shape == (1000,)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="permissions are of another kind here")
-def test_a_part_of_a_file_that_cannot_be_read_is_kept(tmp_path, monkeypatch):
-    (tmp_path / "found").touch(0o200)
-    (tmp_path / "found").chmod(0o200)
-    target = AtomicFile(tmp_path / "found")
-    target.write(b"x")
-
-    def refusing(path, *_):
-        raise PermissionError(errno.EACCES, "Permission denied", str(path))
-
-    monkeypatch.setattr(os, "open", refusing)
-    kept = target.abandon()
-    monkeypatch.undo()
-    assert kept == tmp_path / "found.partial"
-    kept.chmod(0o600)
-    assert kept.read_bytes() == b"x"
 
 
 def test_a_name_that_is_too_long_is_refused_at_once(tmp_path):
@@ -443,6 +261,51 @@ def test_a_read_only_file_is_not_replaced(tmp_path):
         AtomicFile(path)
     assert path.read_bytes() == b"before"
     assert names(tmp_path) == ["found"]
+
+
+posix = pytest.mark.skipif(os.name != "posix", reason="processes are of another kind here")
+
+
+@posix
+def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
+    (tmp_path / "found.jsonl").write_bytes(b"before")
+    process = writing_process(tmp_path)
+    before = names(tmp_path)
+    assert all(f"-{process.pid}-" in name for name in before[:2])
+    clean_leftovers(tmp_path)
+    assert names(tmp_path) == before
+    killed(process)
+    atomic._clean_once.cache_clear()
+    target = AtomicFile(tmp_path / "found.jsonl")
+    target.write(b"after")
+    target.commit()
+    assert names(tmp_path) == ["found.jsonl"]
+    assert (tmp_path / "found.jsonl").read_bytes() == b"after"
+
+
+@posix
+def test_a_folder_that_a_killed_process_was_filling_is_empty_again(tmp_path):
+    (tmp_path / "brat").mkdir()
+    killed(writing_process(tmp_path))
+    assert len(names(tmp_path / "brat")) == 1
+    atomic._clean_once.cache_clear()
+    filled(AtomicFolder(tmp_path / "brat")).commit()
+    assert names(tmp_path / "brat") == ["a", "below"]
+
+
+@posix
+def test_foreign_files_are_not_cleaned(tmp_path):
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    tail = f"-{process.pid}-{'0' * 16}.tmp"
+    for name in (".cascade-srn.notes.tmp", f".cascade-srn.found.{'0' * 8}{tail}", f"found.{atomic._host()}{tail}"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / f".cascade-srn.link.{atomic._host()}{tail}").symlink_to("mine")
+    before = names(tmp_path)
+    (tmp_path / f".cascade-srn.found.{atomic._host()}{tail}").mkdir()
+    clean_leftovers(tmp_path)
+    assert names(tmp_path) == before
 
 
 @pytest.fixture
@@ -517,3 +380,172 @@ def test_links_are_not_written_through(tmp_path):
     with pytest.raises(DataError, match="link "):
         open_without_links(tmp_path / "link", "wb")
     assert (tmp_path / "precious").read_text(encoding="utf-8") == "years of work"
+
+
+# Folders that are replaced.
+
+MARKER = "config.json"
+
+
+@pytest.fixture
+def model(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / MARKER).write_text("old")
+    (folder / "leftover").write_text("old")
+    return folder
+
+
+def contents(folder):
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def fill(target, text="new"):
+    (target / MARKER).write_text(text)
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_new_folder_appears_with_its_parents(tmp_path, there):
+    folder = tmp_path / "a" / "b" / "model"
+    if there:
+        folder.mkdir(parents=True)
+    before = os.umask(0o022)
+    try:
+        with replacing_folder(folder, marker=MARKER) as fresh:
+            fill(fresh)
+            (fresh / MARKER).chmod(0o600)
+            assert not (folder / MARKER).exists()
+    finally:
+        os.umask(before)
+    assert contents(folder) == {MARKER: "new"}
+    assert os.listdir(folder.parent) == ["model"]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+    assert stat.S_IMODE((folder / MARKER).stat().st_mode) == 0o644
+
+
+def test_a_model_is_replaced_whole(model):
+    with replacing_folder(str(model), marker=MARKER) as fresh:
+        fill(fresh)
+        assert contents(model) == {MARKER: "old", "leftover": "old"}  # until all is written
+    assert contents(model) == {MARKER: "new"}
+    assert os.listdir(model.parent) == ["model"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_an_error_leaves_what_was_there(model, error):
+    def write_half():
+        with replacing_folder(model, marker=MARKER) as fresh:
+            fill(fresh)
+            raise error("full disk")
+
+    with pytest.raises(error, match="full disk"):
+        write_half()
+    assert contents(model) == {MARKER: "old", "leftover": "old"}
+    assert os.listdir(model.parent) == ["model"]
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Let renaming fail, once for each error that is given, after it went well ``after`` times."""
+    replace = os.replace
+
+    def fail(*errors, after=0):
+        outcomes = [*[None] * after, *errors]
+
+        def failing(source, target):
+            error = outcomes.pop(0) if outcomes else None
+            if error is not None:
+                raise error
+            replace(source, target)
+
+        monkeypatch.setattr(os, "replace", failing)
+
+    return fail
+
+
+def save(folder):
+    with replacing_folder(folder, marker=MARKER) as fresh:
+        fill(fresh)
+
+
+@pytest.mark.parametrize("after", [0, 1])
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), KeyboardInterrupt("Input/output error")])
+def test_the_old_folder_is_restored_if_it_cannot_be_replaced(model, failing, after, error):
+    failing(error, after=after)
+    with pytest.raises(type(error), match="Input/output error"):
+        save(model)
+    assert contents(model) == {MARKER: "old", "leftover": "old"}
+    assert os.listdir(model.parent) == ["model"]
+
+
+def test_the_error_names_the_old_folder_if_it_cannot_be_restored(model, failing):
+    failing(OSError(5, "Input/output error"), OSError(13, "Permission denied"), after=1)
+    with pytest.raises(
+        ModelError,
+        match=r"model' .*\(Input/output error\).*'.*\.model-old-.*'.*'model'",
+    ) as failure:
+        save(model)
+    (old,) = model.parent.iterdir()
+    assert repr(str(old)) in str(failure.value)
+    assert contents(old) == {MARKER: "old", "leftover": "old"}
+
+
+@pytest.mark.parametrize("taken", ["folder", "marker", "file", "parent"])
+def test_what_is_no_model_is_not_replaced(tmp_path, taken):
+    path = tmp_path / "thesis"
+    if taken in ("folder", "marker"):
+        (path / (MARKER if taken == "marker" else "chapter")).mkdir(parents=True)
+    else:
+        path.write_text("years of work")
+    before = sorted(tmp_path.rglob("*"))
+    with (
+        pytest.raises(ModelError, match="thesis"),
+        replacing_folder(path / "model" if taken == "parent" else path, marker=MARKER),
+    ):
+        pytest.fail("the block must not run")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_link_to_a_model_still_leads_to_it(model, tmp_path):
+    link = tmp_path / "best"
+    link.symlink_to(model, target_is_directory=True)
+    with replacing_folder(link, marker=MARKER) as fresh:
+        fill(fresh)
+    assert contents(link) == {MARKER: "new"}
+    assert contents(model) == {MARKER: "new"}
+    assert sorted(os.listdir(tmp_path)) == ["best", "model"]
+
+
+def test_a_trial_of_writing_leaves_nothing_behind(tmp_path):
+    try_writing(tmp_path / "new" / "below")
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "there").mkdir()
+    try_writing(tmp_path / "there")
+    assert list((tmp_path / "there").iterdir()) == []
+
+
+def test_a_trial_below_a_file_raises_and_leaves_nothing_behind(tmp_path):
+    (tmp_path / "file").write_text("kept", encoding="utf-8")
+    with pytest.raises(OSError, match="file"):
+        try_writing(tmp_path / "file" / "below")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "kept"
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "no json", '{"model_type": "bert"}'])
+def test_a_marker_without_the_key_is_refused(tmp_path, content):
+    """Encoders, and much else, have a file called config.json."""
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "config.json").write_text(content, encoding="utf-8")
+    (folder / "precious.txt").write_text("p", encoding="utf-8")
+    with (
+        pytest.raises(ModelError, match="app'"),
+        replacing_folder(folder, marker="config.json", key="cascade_srn_version"),
+    ):
+        pass
+    assert (folder / "precious.txt").read_text(encoding="utf-8") == "p"
+    (folder / "config.json").write_text('{"cascade_srn_version": "1"}', encoding="utf-8")
+    with replacing_folder(folder, marker="config.json", key="cascade_srn_version") as fresh:
+        (fresh / "new").touch()
+    assert [member.name for member in folder.iterdir()] == ["new"]

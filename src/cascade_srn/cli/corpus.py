@@ -20,7 +20,7 @@ from cascade_srn.errors import ConfigError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cascade_srn.apps.corpus import CorpusSettings, JobReport, Progress, StatusReport, VerifyReport
+    from cascade_srn.apps.corpus import CorpusSettings, JobProgress, JobReport, StatusReport, VerifyReport
     from cascade_srn.apps.corpus.engine import CorpusEngine
     from cascade_srn.apps.corpus.sample import Estimate
     from cascade_srn.config import Thresholds
@@ -215,7 +215,7 @@ def _run_job(
 
 
 @contextmanager
-def _show_job() -> Iterator[Callable[[Progress], None]]:
+def _show_job() -> Iterator[Callable[[JobProgress], None]]:
     """Show a bar on a terminal. A log gets a line a minute."""
     from cascade_srn.apps.corpus.progress import ProgressView
     from cascade_srn.runs.display import show_progress

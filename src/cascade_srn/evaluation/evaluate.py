@@ -28,8 +28,8 @@ from cascade_srn.formats.label_map import read_label_map
 from cascade_srn.formats.registry import read_documents
 from cascade_srn.formats.reports import ReadReport
 from cascade_srn.schema import Schema
+from cascade_srn.storage.atomic import try_writing
 from cascade_srn.storage.bundled import is_model
-from cascade_srn.storage.folders import try_writing
 from cascade_srn.types import Document
 
 

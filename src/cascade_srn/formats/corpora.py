@@ -14,7 +14,7 @@ from typing import IO
 from cascade_srn.errors import CascadeError, ConfigError, DataError, did_you_mean
 from cascade_srn.formats.registry import read_documents
 from cascade_srn.storage.atomic import replace_durably
-from cascade_srn.storage.download import Progress, fetch
+from cascade_srn.storage.download import DownloadProgress, fetch
 from cascade_srn.storage.files import checksum, decompress_by_content, read_errors
 from cascade_srn.storage.lock import FolderLock
 
@@ -102,7 +102,7 @@ def download(
     archive: Path | None = None,
     sha256: str | None = None,
     overwrite: bool = False,
-    progress: Progress = lambda done, total: None,
+    progress: DownloadProgress = lambda done, total: None,
 ) -> Download:
     """Download a corpus into a folder and verify its files. Files that are already there are not downloaded again.
 
@@ -149,7 +149,7 @@ def _check_sha256(given: str | None, corpus: PublishedCorpus) -> str | None:
 
 
 def _fetch_and_install(
-    corpus: PublishedCorpus, address: str, folder: Path, sha256: str | None, progress: Progress
+    corpus: PublishedCorpus, address: str, folder: Path, sha256: str | None, progress: DownloadProgress
 ) -> None:
     # Named by the address, so that a download from one address is not resumed from another.
     arrived = folder / f".{corpus.name}-{hashlib.sha256(address.encode('utf-8', 'replace')).hexdigest()[:12]}"

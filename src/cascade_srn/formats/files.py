@@ -1,6 +1,5 @@
 """Open, parse and write the files of formats, and iterate over their documents."""
 
-import errno
 import json
 import os
 import re
@@ -18,7 +17,7 @@ from cascade_srn.formats.base import Format, MalformedInput, ReadContext, Segmen
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.label_map import LabelMap
 from cascade_srn.formats.reports import Occurrence, Place, ReadReport
-from cascade_srn.storage.atomic import AtomicFile
+from cascade_srn.storage.atomic import replacing as replacing
 from cascade_srn.storage.files import (
     LINE_VARIABLE,
     compress,
@@ -214,20 +213,6 @@ def read_stored_json(path: Path, hint: str) -> Any:
 def to_json(value: Any) -> str:
     """Return a value as one line of JSON without ASCII escapes."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Yield a file to write to, which replaces ``path`` if the block succeeds, and is removed otherwise."""
-    file = AtomicFile(path)
-    try:
-        yield file.handle
-        file.commit()
-    except BaseException as error:
-        file.discard()
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            error.filename = error.filename or str(path)  # the system reports a full disk without a path
-        raise
 
 
 @contextmanager

@@ -220,7 +220,7 @@ class Model(BaseModel):
         encoder = replace(self.settings.encoder, name=Path(name).name if Path(name).exists() else name)
         dropped = {"_name_or_path", "architectures", "transformers_version", "dtype"}
         # Imported here because extraction does not need them.
-        from cascade_srn.storage.folders import replacing_folder
+        from cascade_srn.storage.atomic import replacing_folder
 
         encoder_config = remove_auto_map(self.network.encoder.config.to_dict())
         config = {

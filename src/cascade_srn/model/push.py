@@ -7,8 +7,7 @@ from pathlib import Path
 from cascade_srn.errors import ModelError
 from cascade_srn.model.card import FOLDER_IN_CARD
 from cascade_srn.model.folder import CARD_FILE, CONFIG_FILE
-from cascade_srn.storage.bundled import find_model
-from cascade_srn.storage.hub import push_files
+from cascade_srn.storage.bundled import find_model, push_files
 
 
 def push_model(

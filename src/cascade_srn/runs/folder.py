@@ -12,8 +12,7 @@ from safetensors import SafetensorError
 
 from cascade_srn.errors import CascadeError, ConfigError, DataError
 from cascade_srn.formats.files import replacing
-from cascade_srn.storage.atomic import open_without_links
-from cascade_srn.storage.folders import try_writing
+from cascade_srn.storage.atomic import open_without_links, try_writing
 from cascade_srn.storage.lock import LOCK, FolderLock
 
 LOG, SUMMARY, LAST = "log.jsonl", "summary.json", "last"

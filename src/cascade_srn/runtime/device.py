@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cascade_srn.errors import ConfigError
 from cascade_srn.model.folder import missing_for_torch, read_export, runs_light
 from cascade_srn.runs.device import find_device
-from cascade_srn.runs.processor import may_have_gpu
-from cascade_srn.runs.resources import available_memory, count_cores
+from cascade_srn.runs.resources import available_memory, count_cores, may_have_gpu
 
 if TYPE_CHECKING:
     import torch

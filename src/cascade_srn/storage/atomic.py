@@ -1,12 +1,13 @@
 """Write files and folders atomically and durably: they appear at their path complete, or not at all.
 
-Results are written into a hidden folder beside the target and renamed at the end. The writer holds a lock on the hidden
-folder. A hidden folder with a free lock was left by a killed process, and the next writer removes it.
-:func:`replace_durably` is the only function of the package that renames a result.
+Results are written into a hidden folder beside the target and renamed at the end. The name of a hidden folder has the
+process that writes. If that was killed, the next writer removes the folder. :func:`replace_durably` is the only
+function of the package that renames a result.
 """
 
 import errno
 import hashlib
+import json
 import os
 import re
 import secrets
@@ -14,24 +15,18 @@ import shutil
 import socket
 import stat
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from cascade_srn.errors import DataError
+from cascade_srn.errors import DataError, ModelError
 
-if sys.platform != "win32":
-    import fcntl
-
-_LEFTOVER = re.compile(r"\.cascade-srn\..*\.([0-9a-f]{8})-[0-9]+-[0-9a-f]{16}\.tmp", re.DOTALL)
+_HIDDEN = re.compile(r"\.cascade-srn\..*\.([0-9a-f]{8})-([0-9]+)-[0-9a-f]{16}\.tmp", re.DOTALL)
 # Most file systems allow names of 255 bytes. A temporary name has at most 120 bytes of its target's name.
 _NAME_BYTES, _SHOWN_BYTES = 255, 120
-# Folders that are being filled: their members are flushed when the folder is committed.
-_PENDING: set[Path] = set()
-# Errors of file systems that cannot flush a directory, or of a directory that may be written but not read.
-_NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EPERM, errno.EISDIR)
 _MANY_FILES = 64
 
 
@@ -49,20 +44,20 @@ class AtomicFile:
         # The real path of an open pipe such as /dev/stdout does not exist.
         direct = os.path.exists(path) and not os.path.isfile(real)
         self.path = path if direct else real
-        self._hidden: _HiddenFolder | None = None
+        self._hidden: Path | None = None
         self._is_empty = True
         try:
             if direct:
                 self.handle: BinaryIO = path.open("wb")
                 return
             _check_target(path, real)
-            self._hidden = _HiddenFolder(real.parent, real.name)
-            self.handle = (self._hidden.path / real.name).open("xb")
+            self._hidden = _hidden_folder(real.parent, real.name)
+            self.handle = (self._hidden / real.name).open("xb")
             if os.path.exists(real):
-                os.chmod(self._hidden.path / real.name, stat.S_IMODE(os.stat(real).st_mode))
+                os.chmod(self._hidden / real.name, stat.S_IMODE(os.stat(real).st_mode))
         except OSError as error:
             if self._hidden is not None:
-                self._hidden.remove()
+                _remove(self._hidden)
             raise _not_writable(path, error) from error
 
     def write(self, data: bytes) -> None:
@@ -78,7 +73,7 @@ class AtomicFile:
     def commit(self) -> None:
         """Flush the file to disk and rename it to its path."""
         try:
-            if self._hidden is not None and not self.handle.closed and not _is_pending(self.path):
+            if self._hidden is not None and not self.handle.closed and not _is_hidden(self.path):
                 # Through the handle, because the permissions may not allow to open the file again.
                 self.handle.flush()
                 os.fsync(self.handle.fileno())
@@ -104,7 +99,7 @@ class AtomicFile:
         """Remove what was written."""
         self._close()
         if self._hidden is not None:
-            self._hidden.remove()
+            _remove(self._hidden)
 
     def _close(self) -> None:
         with suppress(OSError):  # closing flushes, which fails again on a full disk
@@ -112,8 +107,8 @@ class AtomicFile:
 
     def _move_to(self, path: Path) -> None:
         if self._hidden is not None:
-            _rename(self._hidden.path / self.path.name, path, flushed=True)
-            self._hidden.remove()
+            _rename(self._hidden / self.path.name, path, flushed=True)
+            _remove(self._hidden)
 
 
 class AtomicFolder:
@@ -130,18 +125,15 @@ class AtomicFolder:
         try:
             if not self._exists:
                 _check_target(path, self.path)
-            clean_leftovers_once(str(parent))
+            _clean_once(str(parent))
             if self._exists and not (self.path.is_dir() and not os.listdir(self.path)):
                 raise _not_empty(path)
-            self._hidden = _HiddenFolder(parent, self.path.name)
+            self.folder = _hidden_folder(parent, self.path.name)
         except OSError as error:
             raise _not_writable(path, error) from error
-        self.folder = self._hidden.path
-        _PENDING.add(self.folder)
 
     def commit(self) -> None:
         """Flush the folder to disk and move it, or its members, to its path."""
-        _PENDING.discard(self.folder)
         if not self._exists:
             _rename(self.folder, self.path)
         elif all(name.startswith(".") for name in os.listdir(self.path)):
@@ -149,14 +141,13 @@ class AtomicFolder:
                 _rename(self.folder / name, self.path / name)
         else:
             raise _not_empty(self.path)
-        self._hidden.remove()
+        _remove(self.folder)
 
     def abandon(self) -> Path | None:
         """Keep what was written under another name. Return it, or None if nothing was written."""
         if not os.listdir(self.folder):
             self.discard()
             return None
-        _PENDING.discard(self.folder)
         kept = partial_path(self.path)
         try:
             replace_durably(self.folder, kept)
@@ -164,13 +155,25 @@ class AtomicFolder:
             # The parent of an existing folder may be read-only, or on another disk.
             kept = partial_path(self.folder.with_name(self.path.name))
             _rename(self.folder, kept)
-        self._hidden.remove()
         return kept
 
     def discard(self) -> None:
         """Remove everything that was written."""
-        _PENDING.discard(self.folder)
-        self._hidden.remove()
+        _remove(self.folder)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file to write to, which replaces ``path`` if the block succeeds, and is removed otherwise."""
+    file = AtomicFile(path)
+    try:
+        yield file.handle
+        file.commit()
+    except BaseException as error:
+        file.discard()
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            error.filename = error.filename or str(path)  # the system reports a full disk without a path
+        raise
 
 
 @contextmanager
@@ -179,12 +182,100 @@ def replacing_path(path: Path) -> Iterator[Path]:
 
     The file is in a folder with a random name, so nobody can plant a symbolic link in its place.
     """
-    hidden = _HiddenFolder(path.parent, path.name)
+    hidden = _hidden_folder(path.parent, path.name)
     try:
-        yield hidden.path / path.name
-        replace_durably(hidden.path / path.name, path)
+        yield hidden / path.name
+        replace_durably(hidden / path.name, path)
     finally:
-        hidden.remove()
+        _remove(hidden)
+
+
+@contextmanager
+def replacing_folder(folder: str | Path, *, marker: str, key: str | None = None) -> Iterator[Path]:
+    """Yield a new folder to fill, which replaces ``folder`` if the block succeeds.
+
+    The folder must be missing, empty, or contain the file ``marker``, a JSON object with the ``key``, so that a
+    mistyped path does not destroy other data.
+    """
+    target = Path(folder)
+    if target.exists() and not target.is_dir():
+        raise ModelError(f"{str(target)!r} is a file", "Choose a folder to save to")
+    if target.is_dir() and any(target.iterdir()) and not _is_marked(target / marker, key):
+        raise ModelError(f"{str(target)!r} contains other files", "Choose a new or empty folder to save to")
+    # Replace the folder that a link leads to: a folder cannot be renamed to a link.
+    target = Path(os.path.realpath(target))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fresh = _hidden_folder(target.parent, target.name)
+    except OSError as error:
+        raise ModelError(f"{str(target)!r} cannot be written ({error.strerror})", "Choose another folder") from error
+    try:
+        yield fresh
+        for written in fresh.iterdir():
+            # Some libraries write files that only their owner can read, regardless of the umask.
+            if written.is_file() and not written.is_symlink():
+                written.chmod(0o666 & fresh.stat().st_mode)
+        _replace_folder(fresh, target)
+    finally:
+        _remove(fresh)
+
+
+def _replace_folder(fresh: Path, target: Path) -> None:
+    """Rename a folder to ``target`` and remove the folder that was there; on failure, restore the old one."""
+    # Flush before the old folder moves, so that its path is empty only briefly.
+    flush(fresh)
+    if not target.is_dir():
+        return replace_durably(fresh, target, flushed=True)
+    # Not a hidden folder of this module, which the next writer would remove after a kill.
+    old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
+    try:
+        os.replace(target, old)
+        replace_durably(fresh, target, flushed=True)
+    except BaseException as error:
+        if target.exists():
+            with suppress(OSError):
+                old.rmdir()  # the rename to it failed, so it is empty
+            raise
+        try:
+            replace_durably(old, target)
+        except OSError:
+            reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+            raise ModelError(
+                f"{str(target)!r} could not be replaced ({reason}), and its previous content is in {str(old)!r}",
+                f"Rename that folder to {target.name!r}",
+            ) from error
+        raise
+    shutil.rmtree(old)
+
+
+def _is_marked(marker: Path, key: str | None) -> bool:
+    if key is None or not marker.is_file():
+        return marker.is_file()
+    try:
+        found = json.loads(marker.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and key in found
+
+
+def try_writing(folder: Path) -> None:
+    """Raise the OSError that writing to a folder, which may not exist yet, would raise. Leave nothing behind."""
+    with leaving_no_folders(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".", suffix=".tmp"):
+            pass
+
+
+@contextmanager
+def leaving_no_folders(folder: Path) -> Iterator[None]:
+    """After the block, remove the folder and its parents if they are empty and did not exist before."""
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        yield
+    finally:
+        for path in new:
+            with suppress(OSError):
+                path.rmdir()
 
 
 def partial_path(path: Path) -> Path:
@@ -198,88 +289,47 @@ def partial_path(path: Path) -> Path:
         number += 1
 
 
-def clean_leftovers(folder: Path) -> list[Path]:
-    """Remove temporary files and folders that killed processes of this host and user left; return their paths.
-
-    Nothing is removed on file systems without locks.
-    """
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return []
-    found = {folder / name: match for name in names if (match := _LEFTOVER.fullmatch(name))}
-    return [path for path, match in found.items() if match[1] == _host() and _remove_if_free(path)]
+def clean_leftovers(folder: Path) -> None:
+    """Remove the hidden folders that killed processes of this host left."""
+    for path in folder.glob(".cascade-srn.*.tmp") if os.name == "posix" else ():
+        found = _HIDDEN.fullmatch(path.name)
+        if found and found[1] == _host() and not _is_running(int(found[2])):
+            _remove(path)
 
 
 @lru_cache(maxsize=256)
-def clean_leftovers_once(folder: str) -> None:
+def _clean_once(folder: str) -> None:
     """Call :func:`clean_leftovers` once per process and folder, because many files may be written to it."""
     clean_leftovers(Path(folder))
 
 
-def _remove_if_free(path: Path) -> bool:
-    """Remove a temporary file or folder unless its writer is alive."""
-    if sys.platform == "win32":
-        return False
+def _is_running(process: int) -> bool:
     try:
-        found = os.lstat(path)
-        is_folder = stat.S_ISDIR(found.st_mode)
-        if found.st_uid != os.geteuid() or not (is_folder or stat.S_ISREG(found.st_mode)):
-            return False
-        descriptor = os.open(path, (os.O_RDONLY if is_folder else os.O_RDWR) | os.O_NOFOLLOW | os.O_NONBLOCK)
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
     except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(path) if is_folder else os.unlink(path)
-    except OSError:  # the writer is alive, or the file system has no locks
-        return False
-    finally:
-        os.close(descriptor)
+        pass  # it belongs to another user
     return True
 
 
-class _HiddenFolder:
-    """New, locked folder for results that are not complete."""
-
-    def __init__(self, parent: Path, name: str) -> None:
-        clean_leftovers_once(os.path.realpath(parent))
-        self._descriptor: int | None = None
-        while True:
-            # The name has the target, the host and the process, and 16 random digits.
-            unique = f"{_host()}-{os.getpid()}-{secrets.token_hex(8)}"
-            self.path = parent / f".cascade-srn.{_shorten(name, _SHOWN_BYTES)}.{unique}.tmp"
-            self.path.mkdir()
-            if sys.platform == "win32":
-                return
-            with suppress(FileNotFoundError):
-                descriptor = os.open(self.path, os.O_RDONLY)
-                if _lock(self.path, descriptor):
-                    self._descriptor = descriptor
-                    return
-                os.close(descriptor)
-
-    def remove(self) -> None:
-        """Remove the folder, unless it was renamed, and release the lock."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+def _hidden_folder(parent: Path, name: str) -> Path:
+    """Make a new folder for results that are not complete. Its name has the target, the host and the process."""
+    _clean_once(os.path.realpath(parent))
+    unique = f"{_host()}-{os.getpid()}-{secrets.token_hex(8)}"
+    path = parent / f".cascade-srn.{_shorten(name, _SHOWN_BYTES)}.{unique}.tmp"
+    path.mkdir()
+    return path
 
 
-def _lock(path: Path, descriptor: int) -> bool:
-    """Lock a new temporary folder; return False if another process has just removed it as a leftover."""
-    assert sys.platform != "win32"
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True  # without locks, nobody removes leftovers
-    try:
-        return os.path.samestat(os.stat(path), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
+def _is_hidden(path: Path) -> bool:
+    """Return whether a path is in a hidden folder, whose members are flushed when it is renamed."""
+    return any(_HIDDEN.fullmatch(name) for name in path.parent.parts)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a hidden folder, unless it was renamed."""
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _check_target(path: Path, real: Path) -> None:
@@ -298,7 +348,9 @@ def _check_target(path: Path, real: Path) -> None:
 
 @cache
 def _host() -> str:
-    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
+    """Return a short name of the machine, or of the container: numbers of processes are unique in it."""
+    space = os.readlink("/proc/self/ns/pid") if sys.platform == "linux" else ""
+    return hashlib.sha256(f"{socket.gethostname()}{space}".encode()).hexdigest()[:8]
 
 
 def _shorten(name: str, n_bytes: int) -> str:
@@ -311,13 +363,13 @@ def replace_durably(source: Path, target: Path, *, flushed: bool = False) -> Non
     """Rename a file or folder so that the result survives a power failure. An existing file is replaced.
 
     The contents are flushed to disk before the rename, unless they are ``flushed``, and the directory entry after it.
-    Members of an :class:`AtomicFolder` that is still being filled are flushed once, when the folder is committed.
+    Members of a hidden folder are flushed once, when the folder is renamed.
     """
-    pending = _is_pending(target)
-    if not pending and not flushed:
+    is_hidden = _is_hidden(target)
+    if not is_hidden and not flushed:
         flush(source)
     os.replace(source, target)
-    if not pending:
+    if not is_hidden:
         _flush_entry(target.parent)
 
 
@@ -337,16 +389,12 @@ def flush(path: Path) -> None:
 
 def _flush_entry(path: Path) -> None:
     """Flush a file, or the entries of a directory if the file system supports it."""
-    ignored = _NO_FOLDER_SYNC if path.is_dir() else ()
-    try:
+    with suppress(*((OSError,) if path.is_dir() else ())):
         descriptor = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-    except OSError as error:
-        if error.errno not in ignored:
-            raise
 
 
 def open_without_links(path: Path, mode: str) -> BinaryIO:
@@ -361,11 +409,6 @@ def open_without_links(path: Path, mode: str) -> BinaryIO:
         if error.errno == errno.ELOOP:
             raise DataError(f"{path} is a symbolic link and is not written to", "Remove the link") from error
         raise
-
-
-def _is_pending(path: Path) -> bool:
-    """Return whether a path is in an :class:`AtomicFolder` that is still being filled."""
-    return any(folder in _PENDING for folder in path.parents)
 
 
 def _rename(source: Path, target: Path, *, flushed: bool = False) -> None:

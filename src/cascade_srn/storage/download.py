@@ -1,10 +1,8 @@
-"""Download a file over HTTP with pooch, and resume a download that was interrupted."""
+"""Download a file over HTTP, and resume a download that was interrupted."""
 
-import os
-import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from cascade_srn.errors import DataError
@@ -18,7 +16,7 @@ _CHUNK = 1 << 16
 _PARTIAL_CONTENT, _RANGE_NOT_SATISFIABLE = 206, 416
 _SCHEMES = ("http", "https")
 
-Progress = Callable[[int, int | None], None]
+DownloadProgress = Callable[[int, int | None], None]
 """Called with the number of bytes received, and the total if the server states it."""
 
 
@@ -26,7 +24,7 @@ def fetch(
     url: str,
     target: Path,
     *,
-    progress: Progress = lambda done, total: None,
+    progress: DownloadProgress = lambda done, total: None,
     timeout: float = TIMEOUT,
     max_bytes: int = MAX_BYTES,
 ) -> None:
@@ -36,134 +34,94 @@ def fetch(
     requested; if the server sends the whole file instead, the download starts again. A redirect must not leave HTTPS.
     The content is not verified: the caller compares the checksum.
     """
-    import pooch  # type: ignore[import-untyped]
+    import requests
     from requests.exceptions import HTTPError, RequestException
 
-    part = _PartialFile(target.with_name(f"{target.name}.part"), url, progress, max_bytes)
-    start = part.n_bytes
+    part = target.with_name(f"{target.name}.part")
+    start = part.stat().st_size if part.is_file() else 0
     headers = {"User-Agent": f"cascade-srn/{__version__}", "Accept-Encoding": "identity"}
-    if start:
-        headers["Range"] = f"bytes={start}-"
-    download = pooch.HTTPDownloader(
-        chunk_size=_CHUNK, timeout=timeout, headers=headers, hooks={"response": part.begin_response}
-    )
+    headers |= {"Range": f"bytes={start}-"} if start else {}
     try:
-        download(url, part, None)
-    except DataError:
-        raise
+        with requests.get(
+            url, headers=headers, stream=True, timeout=timeout, hooks={"response": _check_response}
+        ) as response:
+            if response.status_code == _RANGE_NOT_SATISFIABLE and start:
+                # The partial file is longer than the remote one, so it belongs to another file.
+                part.unlink()
+                return fetch(url, target, progress=progress, timeout=timeout, max_bytes=max_bytes)
+            response.raise_for_status()
+            _receive(response, part, start, progress, max_bytes)
     except HTTPError as error:
-        response = error.response
-        assert response is not None  # the error is that of its status
-        if response.status_code == _RANGE_NOT_SATISFIABLE and start:
-            # The partial file is longer than the remote one, so it belongs to another file.
-            part.path.unlink()
-            fetch(url, target, progress=progress, timeout=timeout, max_bytes=max_bytes)
-            return
+        status = "" if error.response is None else f"{error.response.status_code} ({error.response.reason})"
         raise DataError(
-            f"{url} could not be downloaded: the server answered {response.status_code} ({response.reason})",
+            f"{url} could not be downloaded: the server answered {status}",
             "Check the address, or download the file by other means and pass it",
             option="archive",
         ) from error
+    except DataError:
+        raise
     except ValueError as error:
         raise DataError(
             f"{url!r} is not a web address", "Pass one that begins with http:// or https://", option="url"
         ) from error
     except RequestException as error:
-        if part.is_open:
-            raise part.interrupted(error) from error
         raise DataError(
             f"{url} could not be reached ({_reason(error)})",
             "Check the network, or download the file on another machine and pass it",
             option="archive",
         ) from error
-    finally:
-        part.close()
-    if part.expected not in (None, part.n_bytes):
-        raise part.interrupted()
-    replace_durably(part.path, target)
+    replace_durably(part, target)
 
 
-class _PartialFile:
-    """Output file of pooch: checks each response before it writes, counts bytes and enforces the size limit."""
+def _receive(response: Any, part: Path, start: int, progress: DownloadProgress, max_bytes: int) -> None:
+    """Write the content of a response to a file, after the first ``start`` bytes if the server sends only the rest."""
+    from requests.exceptions import RequestException
 
-    def __init__(self, path: Path, url: str, progress: Progress, max_bytes: int) -> None:
-        self.path = path
-        self.expected: int | None = None
-        self.n_bytes = _size_of(path)
-        self._url = url
-        self._progress = progress
-        self._max_bytes = max_bytes
-        self._handle: BinaryIO | None = None
-
-    @property
-    def is_open(self) -> bool:
-        return self._handle is not None
-
-    def begin_response(self, response: Any, **_: Any) -> None:
-        """Check a response of requests and open the file for its content. Redirects are checked, too."""
-        if response.is_redirect:
-            _check_redirect(response.url, urljoin(response.url, response.headers["location"]))
-        elif response.ok:
-            resumed = response.status_code == _PARTIAL_CONTENT
-            content_range = response.headers.get("Content-Range", "")
-            if resumed and not content_range.startswith(f"bytes {self.n_bytes}-"):
-                raise DataError(
-                    f"{response.url} sent the bytes {content_range!r} instead of those from {self.n_bytes} on",
-                    f"Remove {self.path}, and run the command again",
-                )
-            self.n_bytes = self.n_bytes if resumed else 0
-            stated = response.headers.get("Content-Length", "")
-            self.expected = self.n_bytes + int(stated) if stated.isdigit() else None
-            if self.expected is not None and self.expected > self._max_bytes:
-                raise self._too_large(self.expected)
-            self._handle = open_without_links(self.path, "ab" if resumed else "wb")
-
-    def write(self, chunk: bytes) -> None:
-        assert self._handle is not None  # pooch writes only after a response without an error
-        self.n_bytes += len(chunk)
-        if self.n_bytes > self._max_bytes:
-            self.path.unlink()
-            raise self._too_large(self.n_bytes)
+    resumed = response.status_code == _PARTIAL_CONTENT
+    content_range = response.headers.get("Content-Range", "")
+    if resumed and not content_range.startswith(f"bytes {start}-"):
+        raise DataError(
+            f"{response.url} sent the bytes {content_range!r} instead of those from {start} on",
+            f"Remove {part}, and run the command again",
+        )
+    n_bytes = start if resumed else 0
+    stated = response.headers.get("Content-Length", "")
+    expected = n_bytes + int(stated) if stated.isdigit() else None
+    reason = ""
+    _check_size(response.url, expected or 0, max_bytes)
+    with open_without_links(part, "ab" if resumed else "wb") as handle:
         try:
-            self._handle.write(chunk)
-            self._handle.flush()
+            for chunk in response.iter_content(_CHUNK):
+                n_bytes += len(chunk)
+                if n_bytes > max_bytes:
+                    part.unlink()
+                    _check_size(response.url, n_bytes, max_bytes)
+                handle.write(chunk)
+                progress(n_bytes, expected)
+        except RequestException as error:
+            reason = f" ({_reason(error)})"
         except OSError as error:
-            error.filename = str(self.path)  # the system reports a full disk without a path
+            error.filename = str(part)  # the system reports a full disk without a path
             raise
-        self._progress(self.n_bytes, self.expected)
-
-    def flush(self) -> None:
-        """Do nothing: each chunk is flushed when it is written."""
-
-    def close(self) -> None:
-        if self._handle is not None:
-            self._handle.close()
-
-    def interrupted(self, error: Exception | None = None) -> DataError:
-        total = "?" if self.expected is None else self.expected
-        reason = f" ({_reason(error)})" if error is not None else ""
-        return DataError(
-            f"the download of {self._url} stopped after {self.n_bytes} of {total} bytes{reason}",
+    if reason or expected not in (None, n_bytes):
+        raise DataError(
+            f"the download of {response.url} stopped after {n_bytes} of {expected or '?'} bytes{reason}",
             "Run the same command again to resume it",
         )
 
-    def _too_large(self, n_bytes: int) -> DataError:
-        return DataError(
-            f"{self._url} has {n_bytes} bytes or more, and the limit is {self._max_bytes}",
+
+def _check_size(url: str, n_bytes: int, max_bytes: int) -> None:
+    if n_bytes > max_bytes:
+        raise DataError(
+            f"{url} has {n_bytes} bytes or more, and the limit is {max_bytes}",
             "Check the address, or download the file by other means and pass it",
             option="archive",
         )
 
 
-def _size_of(path: Path) -> int:
-    """Return the size of a partial file, or 0 if there is none. Refuse anything but a regular file."""
-    try:
-        found = os.lstat(path)
-    except FileNotFoundError:
-        return 0
-    if not stat.S_ISREG(found.st_mode):
-        raise DataError(f"{path} is not a regular file, so the download cannot be stored there", "Remove it")
-    return found.st_size
+def _check_response(response: Any, **_: Any) -> None:
+    if response.is_redirect:
+        _check_redirect(response.url, urljoin(response.url, response.headers["location"]))
 
 
 def _check_redirect(before: str, after: str) -> None:

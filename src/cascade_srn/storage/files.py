@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import bz2
 import codecs
+import gzip
 import hashlib
 import io
+import lzma
 import os
 import stat
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -217,8 +219,6 @@ def read_whole(path: Path, handle: IO[bytes]) -> bytes:
 
 def read_errors() -> tuple[type[Exception], ...]:
     """Return the exceptions that reading raises if a file is truncated, damaged, or has another compression."""
-    import lzma
-
     return EOFError, OSError, lzma.LZMAError, zlib.error
 
 
@@ -230,15 +230,13 @@ def damaged_file(path: Path, error: Exception, *, after: str = "") -> DataError:
 
 
 def _open_stream(suffix: str, on_disk: BinaryIO, mode: Any) -> IO[bytes]:
-    # Imported here, because a Python may have been built without some of these modules.
     if suffix == ".gz":
         # Without name and time, so that the same content gives the same bytes.
-        return cast(IO[bytes], import_module("gzip").GzipFile("", mode, fileobj=on_disk, mtime=0))
+        return cast(IO[bytes], gzip.GzipFile("", mode, fileobj=on_disk, mtime=0))
     if suffix == ".zst":
         arrow = require("pyarrow", extra="corpus")
         return cast(IO[bytes], arrow.CompressedInputStream(arrow.PythonFile(on_disk, mode="r"), "zstd"))
-    module, name = {".xz": ("lzma", "LZMAFile"), ".bz2": ("bz2", "BZ2File")}[suffix]
-    return cast(IO[bytes], getattr(import_module(module), name)(on_disk, mode))
+    return cast(IO[bytes], (lzma.LZMAFile if suffix == ".xz" else bz2.BZ2File)(on_disk, mode))
 
 
 def files_below(folder: Path, accept: Callable[[Path], bool]) -> Iterator[Path]:

@@ -21,7 +21,7 @@ from cascade_srn.model.start import OPTION, Start
 from cascade_srn.network.examples import Example
 from cascade_srn.runs.environment import RunContext, shareable
 from cascade_srn.runs.folder import SUMMARY
-from cascade_srn.storage.folders import leaving_no_folders
+from cascade_srn.storage.atomic import leaving_no_folders
 from cascade_srn.text.forms import model_words
 from cascade_srn.training.card import score_split, training_card
 from cascade_srn.training.checkpoint import load_state, save_state

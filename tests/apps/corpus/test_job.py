@@ -3,8 +3,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from dataclasses import asdict
 
 import pytest
@@ -19,6 +17,7 @@ from tests.apps.corpus.jobs import (
     texts,
     write_lines,
 )
+from tests.formats.other_processes import held_elsewhere
 
 from cascade_srn.apps.corpus import job as jobs
 from cascade_srn.apps.corpus import writing
@@ -186,11 +185,21 @@ def test_a_full_disk_stops_the_job_which_can_be_resumed(source, model, tmp_path,
     assert fingerprints(tmp_path / "out") == undisturbed
 
 
-def test_a_changed_input_is_refused(source, model, tmp_path):
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ("input", "in.jsonl has changed"),
+        ("model", "the model is 'other'"),
+        ("setting", 'overlaps is "nested", not "flat"'),
+    ],
+)
+def test_a_changed_job_is_not_resumed(source, model, tmp_path, changed, problem):
     run_here(source, tmp_path / "out", model)
-    write_lines(source, texts(14, seed=1))
-    with pytest.raises(ConfigError, match="in.jsonl has changed"):
-        run_here(source, tmp_path / "out", model, resume=True)
+    if changed == "input":
+        write_lines(source, texts(14, seed=1))
+    other = save_model(tmp_path / "other", seed=1) if changed == "model" else model
+    with pytest.raises(ConfigError, match=problem):
+        run_here(source, tmp_path / "out", other, resume=True, overlaps="nested" if changed == "setting" else "flat")
 
 
 def test_a_moved_input_is_accepted(source, model, tmp_path):
@@ -199,19 +208,6 @@ def test_a_moved_input_is_accepted(source, model, tmp_path):
     moved = shutil.copy(source, tmp_path / "elsewhere" / source.name)
     report, _ = run_here(moved, tmp_path / "out", model, resume=True)
     assert report.was_finished
-
-
-def test_a_changed_model_is_refused(source, model, tmp_path):
-    run_here(source, tmp_path / "out", model)
-    other = save_model(tmp_path / "other", seed=1)
-    with pytest.raises(ConfigError, match="the model is 'other'"):
-        run_here(source, tmp_path / "out", other, resume=True)
-
-
-def test_a_changed_setting_is_refused(source, model, tmp_path):
-    run_here(source, tmp_path / "out", model)
-    with pytest.raises(ConfigError, match='overlaps is "nested", not "flat"'):
-        run_here(source, tmp_path / "out", model, resume=True, overlaps="nested")
 
 
 def test_a_model_that_changes_under_a_job_is_refused(source, model, tmp_path):
@@ -254,22 +250,9 @@ def test_an_output_that_is_no_folder_is_refused(source, model, output):
 
 
 def test_a_folder_in_use_is_refused(source, model, tmp_path):
-    """The lock of this process is shared by its threads, so another process must hold it."""
-    out = tmp_path / "out"
-    code = f"import sys\nfrom cascade_srn.storage.lock import FolderLock\nlock = FolderLock({str(out)!r})\n"
-    holder = subprocess.Popen(
-        [sys.executable, "-c", code + "print('locked', flush=True)\nsys.stdin.read()"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    try:
-        assert holder.stdout.readline() == b"locked\n"
-        with pytest.raises(ConfigError, match=f"pid {holder.pid}"):
-            run_here(source, out, model)
-    finally:
-        holder.communicate()
-    report, _ = run_here(source, out, model)
+    with held_elsewhere(tmp_path / "out") as other, pytest.raises(ConfigError, match=f"pid {other.pid}"):
+        run_here(source, tmp_path / "out", model)
+    report, _ = run_here(source, tmp_path / "out", model)
     assert report.is_finished
 
 
@@ -384,19 +367,8 @@ def test_a_job_leaves_running_tasks_of_an_array_alone(source, model, tmp_path):
     out = tmp_path / "out"
     run_here(source, out, model, array=(0, 2))
     folder = out / ".array-1-of-2-.tmp"
-    code = f"import sys\nfrom cascade_srn.storage.lock import FolderLock\nlock = FolderLock({str(folder)!r})\n"
-    holder = subprocess.Popen(
-        [sys.executable, "-c", code + "print('locked', flush=True)\nsys.stdin.read()"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    try:
-        assert holder.stdout.readline() == b"locked\n"
-        with pytest.raises(ConfigError, match=f"pid {holder.pid}"):
-            run_here(source, out, model, resume=True)
-    finally:
-        holder.communicate()
+    with held_elsewhere(folder) as other, pytest.raises(ConfigError, match=f"pid {other.pid}"):
+        run_here(source, out, model, resume=True)
     report, processed = run_here(source, out, model, resume=True)
     assert report.is_finished
     assert len(processed) == 2

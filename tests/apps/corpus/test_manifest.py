@@ -85,7 +85,9 @@ def test_a_shard_is_finished_if_its_files_match_its_record(tmp_path):
     folder.make_folders()
     (tmp_path / "documents" / "x").write_bytes(b"abc")
     sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    record = ShardResult(SHARDS[0].id, {"documents": 4}, {"documents/x": sha256}, 1, 1, 0.5)
+    record = ShardResult(
+        SHARDS[0].id, {"documents": 4, "entities": 0, "relations": 0, "errors": 0}, {"documents/x": sha256}, 1, 1, 0.5
+    )
     (tmp_path / "shards" / f"{SHARDS[0].id}.json").write_text(record_text(record))
     assert list(folder.finished(SHARDS, check=True)) == [(SHARDS[0], record)]
     (tmp_path / "documents" / "x").write_bytes(b"abd")

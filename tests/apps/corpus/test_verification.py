@@ -11,7 +11,7 @@ from tests.formats.other_processes import held_elsewhere
 
 from cascade_srn.apps import corpus
 from cascade_srn.apps.corpus import verification
-from cascade_srn.apps.corpus.inspection import status
+from cascade_srn.apps.corpus.progress import status
 from cascade_srn.apps.corpus.verification import verify
 from cascade_srn.errors import DataError
 
@@ -180,25 +180,6 @@ def test_problems_are_counted_but_not_all_named(tables, monkeypatch):
         (tables / "documents" / f"{number}.txt").touch()
     report = verify(tables)
     assert (report.n_problems, len(report.problems)) == (5, 2)
-
-
-@pytest.mark.parametrize("block", [1, 2, 3, 7, 100])
-def test_repeats_across_blocks(tmp_path, monkeypatch, block):
-    monkeypatch.setattr(verification, "_BLOCK", block)
-    ids = ["a", "b", "a", "c", "a", "d", "c", "", "e", ""]
-    with (tmp_path / "digests").open("w+b") as file:
-        for id in ids:
-            file.write(verification._digest(id))
-        number, some = verification._find_repeats(file)
-    assert number == 3
-    assert some == {verification._digest(id) for id in ("a", "c", "")}
-
-
-def test_digests_that_end_with_zeros(tmp_path):
-    digests = [b"x" * 15 + b"\0", b"x" * 14 + b"\0\0", b"x" * 15 + b"\0", b"\0" * 16, b"\0" * 16]
-    with (tmp_path / "digests").open("w+b") as file:
-        file.write(b"".join(digests))
-        assert verification._find_repeats(file) == (2, {digests[0], digests[3]})
 
 
 @pytest.mark.parametrize("content", [None, "{", "[]", '{"version": 99}', '{"version": 1}'])

@@ -16,7 +16,7 @@ from cascade_srn.lab.benchmarks.measuring import (
     text,
 )
 from cascade_srn.lab.benchmarks.options import ExtractOptions
-from cascade_srn.runs.processor import cpu_instructions
+from cascade_srn.runs.resources import cpu_instructions
 
 COLUMNS = (text("name", "name"), milliseconds("time, ms", lambda row: row["s"]), number("n", lambda row: row["n"]))
 ROWS = [{"name": "a", "s": 0.0125, "n": 1234.0}, {"name": "b", "s": None, "n": None}]

@@ -115,26 +115,30 @@ def stop_signals(control: Control) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+class ShardProcess(Protocol):
+    """A worker of an engine."""
+
+    def call(self, shard: Shard, attempt: int) -> None:
+        """Process a shard. The result is an event."""
+
+    def kill(self) -> None:
+        """End the worker at once. Its end is an event."""
+
+    def cause_of_death(self) -> str:
+        """Describe how the worker ended."""
+
+
 class ShardWorkers(Protocol):
-    """Starts the workers of an engine and passes shards to them. A worker is any object that can be a key."""
+    """The workers of an engine."""
 
-    def start(self) -> Any | None:
+    def start(self) -> ShardProcess | None:
         """Start a worker and return it; None if there is no room for one more."""
-
-    def call(self, worker: Any, shard: Shard, attempt: int) -> None:
-        """Have a worker process a shard."""
 
     def wait(self, seconds: float) -> Sequence[ChildEvent]:
         """Return the next events of workers. Wait for them for some seconds."""
 
-    def kill(self, worker: Any) -> None:
-        """Kill a worker. Its end is an event."""
-
     def remove(self, worker: Any, *, is_room: bool = True) -> None:
         """Forget a worker that is dead, or is killed by this. ``is_room``: Another one may be started instead."""
-
-    def cause_of_death(self, worker: Any) -> str:
-        """Describe how a worker ended."""
 
     def hint(self, reason: str) -> str:
         """Return what to do if no worker starts for a reason."""
@@ -147,7 +151,7 @@ class ShardWorkers(Protocol):
 class _Member:
     """What the pool knows of a worker. It is ready once it has loaded the model."""
 
-    worker: Any
+    worker: ShardProcess
     is_ready: bool = False
     shard: Shard | None = None
     attempt: int = 0
@@ -217,7 +221,7 @@ class ShardPool:
             if self.waiting and member.is_ready and member.shard is None:
                 member.shard, member.attempt = self.waiting.popleft()
                 member.started = time.monotonic()
-                self.workers.call(member.worker, member.shard, member.attempt)
+                member.worker.call(member.shard, member.attempt)
 
     def _check_time(self) -> None:
         """Kill workers that take too long. Their end is an event."""
@@ -225,7 +229,7 @@ class ShardPool:
             seconds = time.monotonic() - member.started
             if self.timeout is not None and member.shard is not None and seconds > self.timeout and not member.problem:
                 member.problem = f"the shard took longer than {self.timeout:g} seconds"
-                self.workers.kill(member.worker)
+                member.worker.kill()
 
     def _ready(self, member: _Member, value: None) -> None:
         member.is_ready = True
@@ -243,7 +247,7 @@ class ShardPool:
         return self._retry(member.shard, member.attempt, describe_error(error), error)
 
     def _ended(self, member: _Member, value: None) -> ShardFailure | None:
-        reason = member.problem or self.workers.cause_of_death(member.worker)
+        reason = member.problem or member.worker.cause_of_death()
         # Workers that are left have the memory that one more would need.
         self._remove(member, is_room=member.is_ready or len(self.members) == 1)
         if self.control.stopping:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 
 from cascade_srn.apps.corpus.engine import Control, CorpusEngine, JobError, ShardFailure, stop_signals
@@ -16,15 +15,16 @@ from cascade_srn.apps.corpus.inputs import find_input_files, kept_types
 from cascade_srn.apps.corpus.local import LocalEngine
 from cascade_srn.apps.corpus.manifest import JobFolder, Manifest, model_checksum
 from cascade_srn.apps.corpus.plan import plan_shards
-from cascade_srn.apps.corpus.progress import Progress
+from cascade_srn.apps.corpus.progress import JobProgress
+from cascade_srn.apps.corpus.ray import RayEngine
 from cascade_srn.apps.corpus.settings import CorpusSettings, JobSpec
 from cascade_srn.apps.corpus.shards import Shard, ShardResult, Totals
 from cascade_srn.apps.corpus.worker import write_failed_shard, write_unreadable_shard
 from cascade_srn.config import require_choice
 from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.runs.children import call_once
+from cascade_srn.storage.atomic import try_writing
 from cascade_srn.storage.bundled import find_model
-from cascade_srn.storage.folders import try_writing
 
 ENGINES = ("local", "ray")
 # Errors are counted as a share from this number of documents on.
@@ -92,7 +92,7 @@ def run(
     workers: int | str = "auto",
     resume: bool = False,
     settings: CorpusSettings | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[JobProgress], None] | None = None,
     array: tuple[int, int] | None = None,
 ) -> JobReport:
     """Extract entities and relations from a corpus to tables.
@@ -145,8 +145,7 @@ def _make_engine(engine: str | CorpusEngine, workers: int | str) -> CorpusEngine
     require_choice("engine", engine, ENGINES, option="engine")
     if engine == "local":
         return LocalEngine(workers)
-    made: CorpusEngine = import_module("cascade_srn.apps.corpus.ray").RayEngine(workers)
-    return made
+    return RayEngine(workers)
 
 
 def _array_name(array: tuple[int, int] | None) -> str:
@@ -242,7 +241,7 @@ class _Run:
         manifest: Manifest,
         job: JobSpec,
         shards: Sequence[Shard],
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[JobProgress], None] | None,
         task: str,
     ) -> None:
         self.folder = folder
@@ -298,7 +297,7 @@ class _Run:
                     shard = by_id.pop(result.shard)
                     if isinstance(result, ShardFailure):
                         result = self._give_up(shard, result)
-                    self._add(shard, result)
+                    self.totals.add(result)
                     self._show()
                     self._check_errors()
             finally:
@@ -308,12 +307,6 @@ class _Run:
             raise JobError(
                 f"the engine ended without a result for {len(by_id)} shards", "Resume the job", option="resume"
             )
-
-    def _add(self, shard: Shard, result: ShardResult) -> None:
-        n_rows = result.rows["documents"] + result.rows["errors"]
-        if n_rows != shard.n_rows:
-            raise JobError(f"shard {shard.id} has {shard.n_rows} rows, but {n_rows} were written", "Check the input")
-        self.totals.add(result)
 
     def _give_up(self, shard: Shard, failure: ShardFailure) -> ShardResult:
         """Write the rows of a failed shard to ``errors``, in a process of its own, because reading them may crash."""
@@ -376,7 +369,7 @@ class _Run:
             return
         done, before = self.totals, self.before
         self.progress(
-            Progress(
+            JobProgress(
                 n_shards=len(self.shards),
                 n_shards_done=done.n_shards,
                 n_documents=sum(shard.n_rows for shard in self.shards),

@@ -64,26 +64,17 @@ class _LocalWorkers:
         self.slots[child] = slot
         return child
 
-    def call(self, worker: FunctionChild, shard: Shard, attempt: int) -> None:
-        worker.call(shard, attempt)
-
     def wait(self, seconds: float) -> Sequence[ChildEvent]:
         try:
             return [self.events.get(timeout=seconds)]
         except Empty:
             return []
 
-    def kill(self, worker: FunctionChild) -> None:
-        worker.kill()
-
     def remove(self, worker: FunctionChild, *, is_room: bool = True) -> None:
         worker.close()
         slot = self.slots.pop(worker)
         if is_room:
             self.free_slots.append(slot)
-
-    def cause_of_death(self, worker: FunctionChild) -> str:
-        return worker.cause_of_death()
 
     def hint(self, reason: str) -> str:
         return "Free some memory, or use a smaller model"

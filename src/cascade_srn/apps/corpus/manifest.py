@@ -194,8 +194,11 @@ class JobFolder(OutputFolder):
     def read_record(self, shard: str) -> ShardResult | None:
         """Read the record of a shard, or return None if it does not exist or is damaged."""
         try:
-            return ShardResult(**json.loads((self.path / RECORDS / f"{shard}.json").read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError, RecursionError):
+            record = ShardResult(**json.loads((self.path / RECORDS / f"{shard}.json").read_text(encoding="utf-8")))
+            numbers = (*(record.rows[table] for table in TABLES), record.n_words, record.n_sentences)
+            is_plausible = isinstance(record.sha256, dict) and all(type(number) is int for number in numbers)
+            return record if is_plausible and isinstance(record.seconds, int | float) else None
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return None
 
     def finished(self, shards: Iterable[Shard], *, check: bool = False) -> Iterator[tuple[Shard, ShardResult]]:

@@ -22,7 +22,7 @@ from cascade_srn.apps.corpus.ray_cluster import OBJECT_STORE_BYTES, connection, 
 from cascade_srn.apps.corpus.settings import JobSpec
 from cascade_srn.apps.corpus.shards import Shard, ShardResult
 from cascade_srn.config import require_range
-from cascade_srn.errors import ConfigError
+from cascade_srn.errors import ConfigError, require
 from cascade_srn.runs.children import DONE, ENDED, FAILED, READY, WARNED, ChildEvent, portable_error
 from cascade_srn.runs.folder import differences
 from cascade_srn.runtime.device import Slot, choose_slots, find_devices
@@ -176,6 +176,16 @@ class _Actor:
     asked_at: float = field(default_factory=time.monotonic)
     problem: str = ""
 
+    def call(self, shard: Shard, attempt: int) -> None:
+        self.reference, self.asked = self.handle.process.remote(shard, attempt), None
+        self.asked_at = time.monotonic()
+
+    def kill(self) -> None:
+        require("ray", extra="ray").kill(self.handle)
+
+    def cause_of_death(self) -> str:
+        return self.problem
+
 
 class _RayWorkers:
     """Actors of Ray. See :class:`.ShardWorkers`."""
@@ -197,10 +207,6 @@ class _RayWorkers:
         handle = self._class.remote(start_on_node, self._shared_job, self._slot)
         self.actors.append(_Actor(handle, handle.ready.remote()))
         return self.actors[-1]
-
-    def call(self, worker: _Actor, shard: Shard, attempt: int) -> None:
-        worker.reference, worker.asked = worker.handle.process.remote(shard, attempt), None
-        worker.asked_at = time.monotonic()
 
     def wait(self, seconds: float) -> Sequence[ChildEvent]:
         busy = {actor.reference: actor for actor in self.actors if actor.reference is not None}
@@ -234,17 +240,11 @@ class _RayWorkers:
             return True
         return False
 
-    def kill(self, worker: _Actor) -> None:
-        self.ray.kill(worker.handle)
-
     def remove(self, worker: _Actor, *, is_room: bool = True) -> None:
-        self.kill(worker)
+        worker.kill()
         self.actors.remove(worker)
         if not is_room:
             self.n_workers -= 1
-
-    def cause_of_death(self, worker: _Actor) -> str:
-        return worker.problem
 
     def hint(self, reason: str) -> str:
         is_missing = "No module named" in reason
@@ -252,7 +252,7 @@ class _RayWorkers:
 
     def close(self) -> None:
         for actor in self.actors:
-            self.kill(actor)
+            actor.kill()
         if self.actors:
             calls = [actor.handle.alive.remote() for actor in self.actors]
             self.ray.wait(calls, num_returns=len(calls), timeout=_KILL_SECONDS, fetch_local=False)

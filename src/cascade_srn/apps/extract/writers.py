@@ -21,9 +21,8 @@ from cascade_srn.formats.jsonl import to_record
 from cascade_srn.formats.registry import write_documents
 from cascade_srn.formats.table import COLUMNS
 from cascade_srn.schema import Schema
-from cascade_srn.storage.atomic import AtomicFile, AtomicFolder
+from cascade_srn.storage.atomic import AtomicFile, AtomicFolder, leaving_no_folders
 from cascade_srn.storage.files import encodable_names, is_compressed
-from cascade_srn.storage.folders import leaving_no_folders
 from cascade_srn.types import Document
 
 if TYPE_CHECKING:

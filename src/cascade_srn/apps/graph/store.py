@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cascade_srn.apps.graph.tables import GRAPH_VERSION, INDEXES, STEPS, TABLES, load_library, table_schema
 from cascade_srn.errors import DataError
-from cascade_srn.storage.folders import replacing_folder
+from cascade_srn.storage.atomic import replacing_folder
 
 if TYPE_CHECKING:
     import duckdb

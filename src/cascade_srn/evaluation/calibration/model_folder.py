@@ -25,8 +25,8 @@ from cascade_srn.model.model import Model
 from cascade_srn.network.examples import Example, examples_of
 from cascade_srn.runs.device import find_device
 from cascade_srn.schema import MIN_PAIR_COUNT, Schema
+from cascade_srn.storage.atomic import replacing_folder
 from cascade_srn.storage.bundled import find_model
-from cascade_srn.storage.folders import replacing_folder
 from cascade_srn.types import Document
 
 # Added to the model card, whose scores are those of the previous thresholds.

@@ -18,8 +18,8 @@ from typing import Any
 
 from cascade_srn.apps.corpus.fields import InputSettings
 from cascade_srn.apps.corpus.inputs import RowReader, find_input_files
-from cascade_srn.apps.corpus.inspection import status
 from cascade_srn.apps.corpus.plan import plan_shards
+from cascade_srn.apps.corpus.progress import status
 from cascade_srn.errors import CascadeError, DataError
 from cascade_srn.lab.benchmarks.measuring import Result, environment, number, plain_settings, take_turns, text
 from cascade_srn.lab.benchmarks.options import CorpusOptions

@@ -19,7 +19,7 @@ from cascade_srn.inference.batching import release_freed_memory
 from cascade_srn.lab.benchmarks.progress import BenchmarkRun
 from cascade_srn.runs.environment import command_line, shareable
 from cascade_srn.runs.environment import environment as runs_environment
-from cascade_srn.runs.processor import cpu_instructions, cpu_name
+from cascade_srn.runs.resources import cpu_instructions, cpu_name
 
 T = TypeVar("T")
 

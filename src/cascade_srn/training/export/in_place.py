@@ -12,8 +12,7 @@ from cascade_srn.errors import ModelError
 from cascade_srn.formats.files import replacing
 from cascade_srn.model.folder import ENCODER_FILE, LIGHT_FILE, LIGHT_NEEDS, TOKENIZER_FILE, WEIGHTS_FILE
 from cascade_srn.model.model import Model
-from cascade_srn.storage.atomic import replace_durably
-from cascade_srn.storage.folders import try_writing
+from cascade_srn.storage.atomic import replace_durably, try_writing
 from cascade_srn.training.export.encoder import export_encoder, require_same_vectors
 from cascade_srn.training.export.run import ExportResult, check_model, describe_runtime
 from cascade_srn.training.export.shared import share_weights

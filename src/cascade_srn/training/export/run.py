@@ -32,9 +32,9 @@ from cascade_srn.model.folder import (
 )
 from cascade_srn.model.model import Model
 from cascade_srn.runtime.model import ENCODER_WEIGHTS, EXPORT_VERSION, LightModel
+from cascade_srn.storage.atomic import replacing_folder
 from cascade_srn.storage.bundled import find_model
 from cascade_srn.storage.files import checksum, file_crc32
-from cascade_srn.storage.folders import replacing_folder
 from cascade_srn.training.export.encoder import export_encoder, quantize_encoder, require_same_vectors
 from cascade_srn.training.export.parity import GUARDED, MAX_LOSS, TASKS, Comparison, Parity
 from cascade_srn.types import Document

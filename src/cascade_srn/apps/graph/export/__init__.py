@@ -16,8 +16,7 @@ from cascade_srn.apps.graph.export.filtering import ExportFilter, FilteredGraph
 from cascade_srn.apps.graph.store import Graph, open_graph
 from cascade_srn.config import require_choice
 from cascade_srn.errors import DataError
-from cascade_srn.storage.atomic import AtomicFile
-from cascade_srn.storage.folders import replacing_folder
+from cascade_srn.storage.atomic import replacing, replacing_folder
 
 __all__ = ["FORMATS", "ExportFilter", "ExportFormat", "ExportReport", "export_graph"]
 
@@ -110,7 +109,7 @@ def export_graph(
     with _opened(graph) as source, FilteredGraph(source, chosen or ExportFilter()) as filtered:
         next_step = ""
         if write_file is not None:
-            with _replacing_file(path) as handle:
+            with replacing(path) as handle:
                 write_file(filtered, handle, base_iri)
         elif write_folder is not None:
             with replacing_folder(path, marker=RECORD, key=_KEY) as fresh:
@@ -161,14 +160,3 @@ def _check_folder(path: Path, overwrite: bool) -> None:
         raise DataError(f"{path} contains other files", "Choose a new or empty folder", option="output")
     if not overwrite:
         raise DataError(f"{path} contains an export", "Choose another folder, or replace it", option="overwrite")
-
-
-@contextmanager
-def _replacing_file(path: Path) -> Iterator[BinaryIO]:
-    target = AtomicFile(path)
-    try:
-        yield target.handle
-        target.commit()
-    except BaseException:
-        target.discard()
-        raise
