@@ -8,8 +8,8 @@ pytest.importorskip("duckdb")
 
 from cascade_srn import Document, Sentence, Span, Triple
 from cascade_srn.apps.graph import GraphSettings, build, open_graph
-from cascade_srn.apps.graph.coreference import find_antecedents
 from cascade_srn.apps.graph.explore import Explorer
+from cascade_srn.apps.graph.generic import find_antecedents
 from cascade_srn.formats.jsonl import to_record
 from cascade_srn.types import Mention
 

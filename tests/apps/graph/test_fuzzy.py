@@ -3,9 +3,8 @@ from collections import Counter
 import pytest
 
 from cascade_srn.apps.graph.forest import Forest
-from cascade_srn.apps.graph.fuzzy import find_pairs, fuzzy_merges
 from cascade_srn.apps.graph.normalise import normalise
-from cascade_srn.apps.graph.rules import head_merges, spelling_merges
+from cascade_srn.apps.graph.rules import find_pairs, fuzzy_merges, head_merges, spelling_merges
 
 pytest.importorskip("rapidfuzz")
 

@@ -1,7 +1,7 @@
 import pytest
 
 from cascade_srn.apps.graph.forest import Forest, Merge
-from cascade_srn.apps.graph.overrides import read_aliases, read_merges, read_splits
+from cascade_srn.apps.graph.settings import read_aliases, read_merges, read_splits
 from cascade_srn.errors import DataError
 
 

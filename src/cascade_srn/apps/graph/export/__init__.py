@@ -1,4 +1,4 @@
-"""Export graphs to formats of other programs. Each format has its own module; this one has the registry."""
+"""Export graphs to formats of other programs: the registry, and the tables as CSV."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from cascade_srn.apps.graph.export import gexf, graphml, neo4j, rdf, tables
+from cascade_srn.apps.graph.export import neo4j, rdf, xml
 from cascade_srn.apps.graph.export.filtering import ExportFilter, FilteredGraph
 from cascade_srn.apps.graph.store import Graph, open_graph
 from cascade_srn.config import require_choice
@@ -41,15 +41,31 @@ class ExportFormat:
     write_folder: Callable[[FilteredGraph, Path], str] | None = None
 
 
+_ORDERS = {
+    "nodes": "node",
+    "edges": "edge",
+    "mentions": "document, entity",
+    "evidence": "document, relation",
+    "documents": "document",
+}
+
+
+def _write_tables(graph: FilteredGraph, folder: Path) -> str:
+    """Write one CSV file per table, as in RFC 4180. An empty field is a missing value, and ``""`` an empty text."""
+    for table, order in _ORDERS.items():
+        graph.copy(f"SELECT * FROM {table} ORDER BY {order}", folder / f"{table}.csv", "FORMAT csv, HEADER true")
+    return ""
+
+
 FORMATS = {
-    "graphml": ExportFormat("GraphML", ".graphml", write_file=graphml.write),
-    "gexf": ExportFormat("GEXF", ".gexf", write_file=gexf.write),
+    "graphml": ExportFormat("GraphML", ".graphml", write_file=xml.write_graphml),
+    "gexf": ExportFormat("GEXF", ".gexf", write_file=xml.write_gexf),
     "turtle": ExportFormat("RDF 1.1 Turtle", ".ttl", write_file=partial(rdf.write, "turtle")),
     "ntriples": ExportFormat("RDF 1.1 N-Triples", ".nt", write_file=partial(rdf.write, "ntriples")),
     "jsonld": ExportFormat("JSON-LD", ".jsonld", write_file=partial(rdf.write, "jsonld")),
     "neo4j-csv": ExportFormat("CSV for neo4j-admin", write_folder=partial(neo4j.write, "csv")),
     "neo4j-parquet": ExportFormat("Parquet for neo4j-admin", write_folder=partial(neo4j.write, "parquet")),
-    "csv": ExportFormat("CSV", write_folder=tables.write),
+    "csv": ExportFormat("CSV", write_folder=_write_tables),
 }
 
 
