@@ -1,7 +1,7 @@
 /* Decide between two versions of an annotation. */
 
+import { createHtml } from "../../web/shared/dom.js";
 import { entityKey, relationKey } from "./content.js";
-import { createHtml } from "./dom.js";
 import { Sheet } from "./sheet.js";
 import { mergeSuggestions } from "./suggestions.js";
 import { Words } from "./words.js";

@@ -1,6 +1,6 @@
 /* Requests to the annotation server. */
 
-import { Service } from "./service.js";
+import { Service } from "../../web/shared/service.js";
 
 // The name of decisions between annotators.
 export const ADJUDICATED = "adjudicated";

@@ -1,7 +1,7 @@
 /* The editor: the open document, what is selected in it, and all changes to its annotation. */
 
+import { formatCount, formatScore } from "../../web/shared/dom.js";
 import * as edits from "./content.js";
-import { formatCount, formatScore } from "./dom.js";
 import { findNeighbour, isRelation, sortItems } from "./order.js";
 import * as open from "./suggestions.js";
 

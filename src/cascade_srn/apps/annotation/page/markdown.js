@@ -1,6 +1,6 @@
 /* A small part of Markdown as elements: headings, lists, paragraphs, code, bold and italic text. No HTML. */
 
-import { createHtml } from "./dom.js";
+import { createHtml } from "../../web/shared/dom.js";
 
 /** Return the elements of a text. All that is not understood is shown as it is. */
 export function renderMarkdown(text) {

@@ -1,6 +1,6 @@
 /* Draw the entities and relations of one sentence: tinted words, bars below them and arcs above them. */
 
-import { createHtml, createSvg, formatScore } from "./dom.js";
+import { createHtml, createSvg, formatScore } from "../../web/shared/dom.js";
 import { assignRows, cutIntoPieces, placeArcs } from "./layout.js";
 
 const [ROW, LEVEL, STEM, RADIUS] = [18, 19, 7, 6];

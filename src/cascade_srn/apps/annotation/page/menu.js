@@ -1,6 +1,6 @@
 /* The menu beside the selection: labels and what else can be done with it. At the bottom of the screen on a phone. */
 
-import { createHtml, formatScore } from "./dom.js";
+import { createHtml, formatScore } from "../../web/shared/dom.js";
 import { isRelation } from "./order.js";
 
 const [GAP, MARGIN] = [8, 8];

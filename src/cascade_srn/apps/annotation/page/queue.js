@@ -1,7 +1,7 @@
 /* The queue: documents in the order of the server, the most useful first, with search and states. */
 
-import { byId, createHtml, formatCount } from "./dom.js";
-import { debounce, latestOnly } from "./timing.js";
+import { byId, createHtml, formatCount } from "../../web/shared/dom.js";
+import { debounce, latestOnly } from "../../web/shared/timing.js";
 
 const [PAGE, MAX_PAGE, TYPING_DELAY] = [50, 200, 200];
 const STATE_NAMES = { new: "new", started: "started", done: "done" };

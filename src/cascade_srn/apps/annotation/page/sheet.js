@@ -1,6 +1,6 @@
 /* The sheet: the text of a document in lines of words, with its entities and relations. Words never move sideways. */
 
-import { createHtml } from "./dom.js";
+import { createHtml } from "../../web/shared/dom.js";
 import { cutIntoPieces } from "./layout.js";
 import { drawArcs, drawBars, drawTints, layOut, place } from "./marks.js";
 

@@ -1,8 +1,8 @@
 /* The filters: types, relations, score, count, years, and the number of neighbours. */
 
-import { byId, createHtml } from "./dom.js";
+import { byId, createHtml } from "../../../web/shared/dom.js";
+import { debounce } from "../../../web/shared/timing.js";
 import { countFilters, isPhone, NO_FILTERS } from "./state.js";
-import { debounce } from "./timing.js";
 
 const SLIDER_DELAY = 150;
 
