@@ -1,7 +1,10 @@
 """The files of the three pages fit together: every link, import and element exists, and nothing is inlined."""
 
 import hashlib
+import os
 import re
+import shutil
+import subprocess
 from importlib.resources import files
 from pathlib import Path
 
@@ -68,3 +71,14 @@ def test_libraries_are_unchanged_and_have_their_licence():
     for name, checksum in listed:
         assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == checksum
         assert "Copyright" in (VENDOR / name.replace(".js", ".LICENSE.txt")).read_text("utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("npx") is None or shutil.which("make") is None, reason="needs Node and make")
+def test_names_types_and_arguments():
+    root = Path(__file__).parents[3]
+    environment = {**os.environ, "npm_config_offline": "true"}
+    check = subprocess.run(["make", "lint-js"], cwd=root, env=environment, capture_output=True, text=True)
+    if "ENOTCACHED" in check.stderr:
+        pytest.skip("TypeScript is not installed; run make lint-js once with a network")
+    assert check.returncode == 0, check.stdout + check.stderr

@@ -87,7 +87,9 @@ class Choice {
   #chosen = new Set();
 
   constructor(annotations) {
-    Object.assign(this, unite(annotations));
+    const { entities, relations } = unite(annotations);
+    this.entities = entities;
+    this.relations = relations;
     for (const { key, owners } of this.all) if (owners.length > 1) this.#chosen.add(key);
   }
 

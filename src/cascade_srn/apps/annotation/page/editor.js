@@ -15,8 +15,21 @@ import * as open from "./suggestions.js";
  * readers and the status line.
  */
 export class Editor {
+  labels = null;
+  words = null;
+  history = null;
+  suggestions = null;
+  items = null;
+  showsOpen = true;
+  anchor = null;
+  cursor = null;
+  key = null;
+  link = null;
+
   constructor({ onShow, onEdit, announce }) {
-    Object.assign(this, { onShow, onEdit, announce, labels: null, words: null, showsOpen: true });
+    this.onShow = onShow;
+    this.onEdit = onEdit;
+    this.announce = announce;
   }
 
   get isEmpty() {

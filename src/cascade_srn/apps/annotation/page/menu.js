@@ -10,7 +10,9 @@ const isNarrow = () => matchMedia("(max-width: 56rem)").matches;
 /** Shows the choices for the selection of an editor. The sheet keeps the focus, so the keys go on working. */
 export class Menu {
   constructor(element, sheet, editor) {
-    Object.assign(this, { element, sheet, editor });
+    this.element = element;
+    this.sheet = sheet;
+    this.editor = editor;
     element.addEventListener("keydown", (event) => this.#moveFocus(event));
   }
 

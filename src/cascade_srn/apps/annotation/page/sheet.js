@@ -8,12 +8,15 @@ const LONG_WORD = 24;
 
 /** Draws a document. Sentences whose marks have not changed are not drawn again. */
 export class Sheet {
+  views = [];
+  words = null;
+  items = null;
+  labels = null;
+  width = 0;
+  selection = null;
+
   constructor(container) {
     this.container = container;
-    this.views = [];
-    this.words = null;
-    this.width = 0;
-    this.selection = null;
     this.observer = new ResizeObserver(() => {
       if (this.words && container.clientWidth && container.clientWidth !== this.width) this.#layOutText();
     });

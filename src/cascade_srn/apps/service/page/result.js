@@ -62,7 +62,7 @@ export class Result {
     this.#highlighter = null;
     byId("view-drawing").replaceChildren();
     byId("status").textContent = "";
-    showCard(byId("card"), null, {});
+    byId("card").hidden = true;
     this.#toggle(false);
   }
 

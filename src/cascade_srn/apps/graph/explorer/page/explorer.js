@@ -20,8 +20,8 @@ const [EVIDENCE_PAGE, RANKING_PAGE, CSV_ROWS] = [10, 25, 1000];
 const NOTHING = { centres: [], nodes: [], edges: [] };
 
 const service = new Service({ onWait: () => showNotice("waiting", "The server is busy. Retrying.") });
-const fetchJson = async (path, parameters, signal) =>
-  (await service.get(`api/${path}`, { parameters, signal })).json();
+const fetchJson = async (path, parameters, signal = undefined) =>
+  (await service.request(`api/${path}`, { parameters, signal })).json();
 
 let overview = null;
 let labels = new Labels();
@@ -207,7 +207,7 @@ function showError(error, onRetry) {
 }
 
 async function saveCsv(path, parameters) {
-  save(await (await service.get(`api/${path}`, { parameters })).blob(), path);
+  save(await (await service.request(`api/${path}`, { parameters })).blob(), path);
 }
 
 function save(blob, name) {
@@ -235,7 +235,7 @@ byId("ranking-form").addEventListener("change", () => {
   update({ rankingType: byId("ranking-type").value || null, rankingBy: byId("ranking-by").value || null });
 });
 document.addEventListener("keydown", (event) => {
-  const isTyping = /^(INPUT|SELECT|TEXTAREA)$/u.test(event.target.tagName);
+  const isTyping = /** @type {Element} */ (event.target).matches("input, select, textarea");
   if (event.key === "Escape" && hasSelection() && !isTyping) onClose();
   else if (event.key === "/" && !isTyping) {
     event.preventDefault();

@@ -24,15 +24,12 @@ export function createFilters({ onChange }) {
     change(NO_FILTERS);
     byId("search").focus();
   });
-  for (const [id, name, fallback] of [
-    ["min-count", "min_count", 1],
-    ["first-year", "first_year", null],
-    ["last-year", "last_year", null],
-  ]) {
-    const field = byId(id);
+  for (const name of ["min_count", "first_year", "last_year"]) {
+    const field = byId(name.replace("_", "-"));
     field.addEventListener("change", () => {
       const value = field.valueAsNumber;
-      change({ [name]: Number.isInteger(value) && value >= Number(field.min) ? Math.min(value, 1e9) : fallback });
+      const isValid = Number.isInteger(value) && value >= Number(field.min);
+      change({ [name]: isValid ? Math.min(value, 1e9) : NO_FILTERS[name] });
     });
   }
   const toggle = (name, label) => {

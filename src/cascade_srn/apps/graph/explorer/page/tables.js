@@ -33,7 +33,7 @@ export function showRanking(container, { rows: found, total }, { labels, onSelec
   const most = Math.max(1, ...found.map((row) => row.n_documents));
   const rows = found.map((row, number) => {
     const level = createHtml("span", { class: "level", "aria-hidden": "true" });
-    level.style.setProperty("--level", row.n_documents / most);
+    level.style.setProperty("--level", String(row.n_documents / most));
     const evidence = row.edge === null ? formatCount(row.n, "mention", "mentions") : createEvidenceButton(row, onEdge);
     return createHtml(
       "tr",
