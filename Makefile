@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Two files of tests at a time.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: demo test test-all docs lint format types clean
+.PHONY: demo test test-all docs lint lint-js format types clean
 
 # Extract from three abstracts with the model that ships with the package: a table here, a picture in demo.html.
 demo: $(READY)
@@ -34,6 +34,10 @@ docs: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+# Imports, names and types of the JavaScript of the pages. Needs Node; npx downloads TypeScript the first time.
+lint-js:
+	npx --yes --package typescript@5.9.3 tsc -p jsconfig.json
 
 types: $(READY)
 	$(BIN)/mypy -n 2

@@ -1,11 +1,14 @@
 """Exports of annotation tools: what is read, what is refused, and what survives a round trip."""
 
 import json
+import zipfile
+import zlib
 
 import pytest
 
 from cascade_srn.errors import CascadeError, DataError
 from cascade_srn.formats.registry import FORMATS, read_documents, write_documents
+from cascade_srn.storage.limits import FILE_VARIABLE
 from cascade_srn.types import Document, Sentence, Span, Triple
 
 TEXT = "We train a CRF for tagging. It beats an HMM."
@@ -157,6 +160,54 @@ def stored(tmp_path):
 def found(document):
     entities = [(e.text, e.label) for e in document.entities]
     return entities, [(r.head.text, r.label, r.tail.text) for r in document.relations]
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.spacy"])
+def test_a_compressed_file_is_limited_before_it_is_read(tmp_path, monkeypatch, name):
+    monkeypatch.setenv(FILE_VARIABLE, "100000")
+    if name == "a.spacy":
+        pytest.importorskip("spacy")
+        (tmp_path / name).write_bytes(zlib.compress(bytes(100_001)))
+    else:
+        pytest.importorskip("cassis")
+        with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as packed:
+            packed.writestr("a.json", bytes(100_001))
+    with pytest.raises(DataError, match=rf"more than 100,000 bytes.*{FILE_VARIABLE}"):
+        list(read_documents(tmp_path / name))
+
+
+def test_documents_of_an_archive_share_a_type_system(tmp_path, monkeypatch):
+    pytest.importorskip("cassis")
+    write_documents([Document.from_text("We train a CRF.", id="a")], tmp_path / "a.xmi", "cas")
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as packed:
+        packed.write(tmp_path / "TypeSystem.xml", "TypeSystem.xml")
+        for id in "abc":
+            packed.write(tmp_path / "a.xmi", f"{id}.xmi")
+    n_bytes = sum((tmp_path / name).stat().st_size * n for name, n in (("TypeSystem.xml", 1), ("a.xmi", 3)))
+    monkeypatch.setenv(FILE_VARIABLE, str(n_bytes))
+    assert [document.id for document in read_documents(tmp_path / "a.zip")] == ["a", "b", "c"]
+
+
+def test_rows_of_a_data_set_are_limited(tmp_path, monkeypatch):
+    """Parquet stores a text once that stands in many rows."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    text = pa.array(["a" * 10_000]).dictionary_encode()
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * 64), text.dictionary)
+    table = pa.table({"text": column.cast(pa.string()), "entities": pa.array([[]] * 64, pa.list_(pa.string()))})
+    pq.write_table(table, tmp_path / "a.parquet")
+    monkeypatch.setenv(FILE_VARIABLE, "100000")
+    with pytest.raises(DataError, match=FILE_VARIABLE):
+        list(read_documents(tmp_path / "a.parquet", "datasets"))
+
+
+def test_a_data_set_does_not_lead_to_other_files(tmp_path):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "other.arrow").write_bytes(b"secret")
+    (tmp_path / "a" / "dataset_info.json").write_text("{}")
+    (tmp_path / "a" / "state.json").write_text('{"_data_files": [{"filename": "../other.arrow"}]}')
+    with pytest.raises(DataError, match=r"a/other\.arrow"):
+        list(read_documents(tmp_path / "a"))
 
 
 @pytest.mark.parametrize("format", [*FILES, "xml"])

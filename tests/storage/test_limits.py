@@ -3,8 +3,10 @@
 import bz2
 import gzip
 import io
+import json
 import lzma
 import os
+import re
 import tracemalloc
 
 import pytest
@@ -13,7 +15,7 @@ from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.formats.registry import read_documents
 from cascade_srn.inputs.raw_text import read_lines, read_texts
 from cascade_srn.inputs.sources import Sources, Unreadable
-from cascade_srn.storage import files as limits
+from cascade_srn.storage import limits
 
 MEGABYTE = 1 << 20
 SIZE = 64 * MEGABYTE
@@ -95,6 +97,40 @@ def test_files_of_brat_are_limited(tmp_path, monkeypatch):
         list(read_documents(tmp_path))
 
 
+@pytest.mark.parametrize("words", [None, [[[at, at + 1] for at in range(0, 22, 2)]]])
+def test_words_of_a_document_are_limited(tmp_path, monkeypatch, words):
+    monkeypatch.setenv(limits.WORDS_VARIABLE, "10")
+    record = {"text": "a " * 11} | ({} if words is None else {"words": words})
+    (tmp_path / "a.jsonl").write_text(json.dumps(record))
+    with pytest.raises(DataError, match=rf"more than 10 words.*{limits.WORDS_VARIABLE}"):
+        list(read_documents(tmp_path / "a.jsonl", "jsonl"))
+    (tmp_path / "a.jsonl").write_text('{"text": "%s"}' % ("a " * 10))
+    assert len(list(read_documents(tmp_path / "a.jsonl", "jsonl"))) == 1
+
+
+def test_characters_of_a_document_are_limited(tmp_path, monkeypatch):
+    monkeypatch.setenv(limits.WORDS_VARIABLE, "10")
+    expected = rf"101 characters.* 100\b.*{limits.WORDS_VARIABLE}"
+    (tmp_path / "a.jsonl").write_text('{"text": "%s"}' % ("x" * 101))
+    with pytest.raises(DataError, match=expected):
+        list(read_documents(tmp_path / "a.jsonl", "jsonl"))
+    (tmp_path / "a.txt").write_text("x" * 101)
+    (tmp_path / "a.csv").write_text("text\n" + "x" * 101)
+    for name in ("a.jsonl", "a.txt", "a.csv"):
+        (found,) = Sources([str(tmp_path / name)])
+        assert re.search(expected, found.reason)
+
+
+def test_limits_of_a_block(monkeypatch):
+    own = limits.ReadLimits(1, 2, 3, 4, hint="Send less")
+    with limits.reading_within(own):
+        assert limits.read_limits() is own
+        with pytest.raises(DataError) as refused:
+            own.check_words(5, "a.txt")
+        assert refused.value.hint == "Send less"
+    assert limits.read_limits().line_bytes == 256 << 20
+
+
 def test_standard_input_is_limited(monkeypatch):
     monkeypatch.setenv(limits.LINE_VARIABLE, "100")
     (found,) = Sources(["-"], per="line", stdin=io.BytesIO(b"x" * 200))
@@ -113,9 +149,9 @@ def test_short_files_compress_by_any_ratio(tmp_path, monkeypatch):
 def test_invalid_limits_are_refused(monkeypatch, given):
     monkeypatch.setenv(limits.LINE_VARIABLE, given)
     with pytest.raises(ConfigError, match=limits.LINE_VARIABLE):
-        limits.max_line_bytes()
+        limits.read_limits()
 
 
 def test_an_empty_limit_is_the_default(monkeypatch):
     monkeypatch.setenv(limits.FILE_VARIABLE, "")
-    assert limits.max_file_bytes() == 2 << 30
+    assert limits.read_limits().file_bytes == 2 << 30

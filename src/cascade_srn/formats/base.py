@@ -7,8 +7,9 @@ from typing import ParamSpec, TypeVar
 
 from cascade_srn.errors import CascadeError
 from cascade_srn.formats.alignment import Align
-from cascade_srn.formats.reports import Occurrence, ReadReport
+from cascade_srn.formats.reports import Occurrence, Place, ReadReport
 from cascade_srn.formats.unread import UnreadLists
+from cascade_srn.storage.limits import read_limits
 from cascade_srn.types import Document
 
 Segmenter = Callable[[str], Sequence[Sequence[tuple[int, int]]]]
@@ -57,13 +58,19 @@ class ReadContext:
             self.report.skip(f"{what}: {refused.kind}", refused.example)
             return None
 
-    def segment(self, text: str) -> Sequence[Sequence[tuple[int, int]]]:
-        """Split a text into sentences of word offsets with the caller's segmenter or the default one."""
-        if self.segmenter is not None:
-            return self.segmenter(text)
+    def segment(self, text: str, place: Place) -> Sequence[Sequence[tuple[int, int]]]:
+        """Split a text into sentences of word offsets with the caller's segmenter or the default one.
+
+        Raises:
+            DataError: The text is too long for a document.
+        """
+        limits = read_limits()
+        limits.check_text(text, place)
         from cascade_srn.text.segment import segment
 
-        return segment(text)
+        found = segment(text) if self.segmenter is None else self.segmenter(text)
+        limits.check_words(sum(map(len, found)), place)
+        return found
 
 
 SCORES = ("scores of entities", "scores of relations")

@@ -14,6 +14,7 @@ from cascade_srn.formats.jsonl import number_entities
 from cascade_srn.formats.reports import Place
 from cascade_srn.formats.standoff import Link, Mention, StandoffReader
 from cascade_srn.storage.files import decompress
+from cascade_srn.storage.limits import read_limits
 from cascade_srn.types import Document
 
 _JSON = re.compile(r'(?<!\\)"passages"\s*:')
@@ -57,10 +58,14 @@ def _read_xml(path: Path) -> Iterator[Any]:
     """Yield the documents of an XML file in the form of BioC's JSON."""
     with open_file(path) as on_disk, decompress(path, on_disk) as handle:
         try:
+            n_elements, limits = 0, read_limits()
             for _, element in ElementTree.iterparse(handle):
+                n_elements += 1
+                limits.check_words(n_elements, path, "elements")
                 if element.tag == "document":
                     yield _to_json(element)
                     element.clear()
+                    n_elements = 0
         except ElementTree.ParseError as error:
             raise DataError(f"{path} is not valid XML ({error})", "Check that the file is complete") from error
 

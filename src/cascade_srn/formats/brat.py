@@ -1,5 +1,6 @@
 """Read and write brat standoff: a folder of ``.txt`` and ``.ann`` files, or one such pair."""
 
+import io
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -23,6 +24,7 @@ from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.reports import Occurrence, Place
 from cascade_srn.storage.atomic import AtomicFolder
 from cascade_srn.storage.files import encodable_names, files_below, is_hidden
+from cascade_srn.storage.limits import read_limits
 from cascade_srn.types import Document, Span
 
 ONE_LINE = str.maketrans("\n\r\t", "   ")
@@ -185,7 +187,7 @@ def _read_document(stem: Path, id: str, context: ReadContext) -> Document:
         failure = DataError(f"{place}: the .ann file has no text file", "Add the text, or remove the .ann file")
         raise MalformedInput("missing text file", failure, Occurrence(place, "", repr(id)))
     text = decode_text(data.removeprefix(BYTE_ORDER_MARK), place)
-    made = Value(context.segment(text), place, "words made by the segmenter")
+    made = Value(context.segment(text, place), place, "words made by the segmenter")
     offsets = read_word_offsets(made, text, context)
     words = WordMap(text, offsets, document=id, made=True)
     builder = DocumentBuilder(context, len(offsets), made=True)
@@ -209,12 +211,15 @@ def _read_lines(stem: Path, id: str, context: ReadContext) -> list[Value]:
     if data is None:
         context.report.note("text without an .ann file", Occurrence(place, "", repr(id)))
         return []
-    lines = decode_text(data.removeprefix(BYTE_ORDER_MARK), place).split("\n")
-    return [
-        Value(line.removesuffix("\r"), replace(place, where=f"line {number}"), line.partition("\t")[0])
-        for number, line in enumerate(lines, 1)
-        if line.strip()
-    ]
+    lines = io.StringIO(decode_text(data.removeprefix(BYTE_ORDER_MARK), place), newline="\n")
+    found, limits = [], read_limits()
+    for number, line in enumerate(lines, 1):
+        line = line.removesuffix("\n")
+        if line.strip():
+            where = replace(place, where=f"line {number}")
+            found.append(Value(line.removesuffix("\r"), where, line.partition("\t")[0]))
+            limits.check_words(len(found), place, "annotations")
+    return found
 
 
 class _Annotations:

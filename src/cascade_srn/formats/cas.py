@@ -8,6 +8,7 @@ words.
 import io
 import zipfile
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.jsonl import number_entities
 from cascade_srn.formats.reports import Occurrence, Place
 from cascade_srn.formats.standoff import Link, Mention, StandoffReader, group_words
-from cascade_srn.storage.files import files_below, is_hidden, max_file_bytes
+from cascade_srn.storage.archives import open_archive
+from cascade_srn.storage.files import files_below, is_hidden
 from cascade_srn.types import Document, Offsets
 
 ENTITY, RELATION = "webanno.custom.Entity", "webanno.custom.Relation"
@@ -46,7 +48,10 @@ def sniff(head: str, path: Path) -> bool:
         first = next(files_below(path, lambda member: _is_document(member.name)), None)
         return first is not None and sniff(read_head(first), first)
     if path.suffix == ".zip":
-        return zipfile.is_zipfile(path) and any(map(_is_document, zipfile.ZipFile(path).namelist()))
+        if not zipfile.is_zipfile(path):
+            return False
+        with open_archive(path) as archive:
+            return any(map(_is_document, archive.names))
     return path.suffix == ".xmi" or (head.lstrip().startswith("{") and '"%FEATURE_STRUCTURES"' in head)
 
 
@@ -86,22 +91,15 @@ def _find_files(path: Path) -> Iterator[tuple[str, bytes, bytes | None]]:
 
 
 def _find_members(path: Path) -> Iterator[tuple[str, bytes, bytes | None]]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(info.file_size for info in archive.infolist())
-            if size > max_file_bytes():
-                raise DataError(
-                    f"{path} holds {size} bytes, which is above the limit", "Unpack it, and pass the folder"
-                )
-            names = sorted(filter(_is_document, archive.namelist()))
-            systems = {str(Path(n).parent): n for n in archive.namelist() if Path(n).name.lower() == _TYPE_SYSTEM}
-            if not names:
-                raise DataError(f"{path} contains no .xmi or .json file", "Pass the archive of an export")
-            for name in names:
-                system = systems.get(str(Path(name).parent))
-                yield name, archive.read(name), None if system is None else archive.read(system)
-    except (zipfile.BadZipFile, OSError, RuntimeError) as error:
-        raise DataError(f"{path} is not a readable ZIP archive ({error})", "Check that it is complete") from error
+    with open_archive(path) as archive:
+        names = sorted(filter(_is_document, archive.names))
+        systems = {str(Path(n).parent): n for n in archive.names if Path(n).name.lower() == _TYPE_SYSTEM}
+        if not names:
+            raise DataError(f"{path} contains no .xmi or .json file", "Pass the archive of an export")
+        read = cache(archive.read)
+        for name in names:
+            system = systems.get(str(Path(name).parent))
+            yield name, archive.read(name), None if system is None else read(system)
 
 
 def _read_document(name: str, data: bytes, types: bytes | None, path: Path, context: ReadContext) -> Document:
@@ -130,7 +128,7 @@ def _read_document(name: str, data: bytes, types: bytes | None, path: Path, cont
             links.append(item)
         elif not annotation.type.name.startswith(_IGNORED):
             mentions.append(item)
-    words = _read_words(cas, text, context)
+    words = _read_words(cas, text, context, place)
     return StandoffReader(record, text, context, words).build(mentions, _read_mention, links, _read_link)
 
 
@@ -172,7 +170,7 @@ def _read_link(item: Value) -> Iterator[Link]:
     yield Link(head.xmiID, item.raw.label, tail.xmiID)
 
 
-def _read_words(cas: Any, text: str, context: ReadContext) -> list[Offsets] | None:
+def _read_words(cas: Any, text: str, context: ReadContext, place: Place) -> list[Offsets] | None:
     """Return tokens by sentence; None if the CAS has no tokens, or some that are empty or overlap."""
     if not cas.typesystem.contains_type(_TOKEN):
         return None
@@ -181,7 +179,7 @@ def _read_words(cas: Any, text: str, context: ReadContext) -> list[Offsets] | No
     if not words or not ordered:
         return None
     if not cas.typesystem.contains_type(_SENTENCE) or not (given := list(cas.select(_SENTENCE))):
-        return group_words(text, words, context)
+        return group_words(text, words, context, place)
     sentences = [tuple(word for word in words if s.begin <= word[0] and word[1] <= s.end) for s in given]
     return [sentence for sentence in sentences if sentence]
 

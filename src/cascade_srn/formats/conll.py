@@ -9,6 +9,7 @@ from cascade_srn.formats.builder import DocumentBuilder, read_tokens
 from cascade_srn.formats.files import decode_text, empty_file, number_lines, open_file, open_for_writing
 from cascade_srn.formats.json_records import Value
 from cascade_srn.storage.files import decompress
+from cascade_srn.storage.limits import read_limits
 from cascade_srn.types import Document, Sentence, Span
 
 _DOCUMENT = "-DOCSTART-"
@@ -33,12 +34,12 @@ def read(path: Path, context: ReadContext) -> Iterator[Document]:
     """Read the documents of a file. Without ``-DOCSTART-``, each sentence is a document."""
     sentences: list[Sentence] = []
     marked = False
-    number = 0
+    number = n_words = 0
     for rows in _blocks(path):
         if rows[0].raw.split()[0] == _DOCUMENT:
             if sentences:
                 yield Document.from_sentences(sentences, id=str(number))
-            marked, sentences, number = True, [], number + 1
+            marked, sentences, n_words, number = True, [], 0, number + 1
             rows = rows[1:]
             if not rows:
                 continue
@@ -47,6 +48,8 @@ def read(path: Path, context: ReadContext) -> Iterator[Document]:
             continue
         if marked:
             sentences.append(sentence)
+            n_words += len(sentence)
+            read_limits().check_words(n_words, rows[0].place)
         else:
             number += 1
             yield Document.from_sentences([sentence], id=str(number))
@@ -57,6 +60,7 @@ def read(path: Path, context: ReadContext) -> Iterator[Document]:
 def _blocks(path: Path) -> Iterator[list[Value]]:
     """Yield the lines of each sentence, without comments."""
     rows: list[Value] = []
+    limits = read_limits()
     is_empty = True
     with open_file(path) as on_disk, decompress(path, on_disk) as handle:
         for line, place in number_lines(path, handle):
@@ -66,6 +70,7 @@ def _blocks(path: Path) -> Iterator[list[Value]]:
                 # A comment of CoNLL-U has a space; the word "#" has a column after it.
                 if not (text.startswith("# ") and not rows):
                     rows.append(Value(text, place, "line"))
+                    limits.check_words(len(rows), place)
             elif rows:
                 yield rows
                 rows = []

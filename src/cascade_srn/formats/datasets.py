@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.errors import DataError, require
+from cascade_srn.errors import CascadeError, DataError, require
 from cascade_srn.formats import jsonl
 from cascade_srn.formats.base import Format, ReadContext
 from cascade_srn.formats.brat import new_folder
@@ -18,6 +18,7 @@ from cascade_srn.formats.conll import read_tags
 from cascade_srn.formats.files import replacing
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.reports import Place
+from cascade_srn.storage.limits import read_limits
 from cascade_srn.types import Document, Sentence, Span
 
 _TAGS = ("ner_tags", "tags", "labels", "ner", "bio_tags")
@@ -66,15 +67,27 @@ def _read_rows(path: Path) -> Iterator[tuple[dict[str, Any], Any]]:
         if path.is_dir():
             files = json.loads((path / "state.json").read_text(encoding="utf-8"))["_data_files"]
             for file in files:
-                with pa.memory_map(str(path / file["filename"])) as source:
+                # Only the name: the folder may come from an archive, which must not lead to other files.
+                with pa.memory_map(str(path / Path(file["filename"]).name)) as source:
                     for batch in pa.ipc.open_stream(source):
-                        yield from ((row, batch.schema) for row in batch.to_pylist())
+                        yield from ((row, batch.schema) for row in _to_rows(batch, path))
         else:
             with pq.ParquetFile(path) as table:
-                for batch in table.iter_batches(batch_size=1024):
-                    yield from ((row, table.schema_arrow) for row in batch.to_pylist())
+                for at in range(table.num_row_groups):
+                    read_limits().check_size(table.metadata.row_group(at).total_byte_size, path)
+                for batch in table.iter_batches(batch_size=64):
+                    yield from ((row, table.schema_arrow) for row in _to_rows(batch, path))
+    except CascadeError:
+        raise
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path} cannot be read as a dataset ({error})", "Save it again") from error
+
+
+def _to_rows(batch: Any, path: Path) -> list[dict[str, Any]]:
+    # A value that is stored once, or compressed, can stand in any number of rows.
+    read_limits().check_size(batch.nbytes, path)
+    rows: list[dict[str, Any]] = batch.to_pylist()
+    return rows
 
 
 def _class_names(schema: Any) -> dict[str, list[str]]:

@@ -19,14 +19,13 @@ from cascade_srn.formats.label_map import LabelMap
 from cascade_srn.formats.reports import Occurrence, Place, ReadReport
 from cascade_srn.storage.atomic import replacing as replacing
 from cascade_srn.storage.files import (
-    LINE_VARIABLE,
     compress,
     damaged_file,
     decompress,
-    max_line_bytes,
     read_errors,
     read_whole,
 )
+from cascade_srn.storage.limits import LINE_VARIABLE, read_limits
 from cascade_srn.types import Document
 
 # Formats that a field of annotations can be recognised by.
@@ -133,14 +132,16 @@ def _find_repeated_key(text: str) -> str:
 
 def number_lines(path: Path, handle: IO[bytes]) -> Iterator[tuple[bytes, Place]]:
     """Yield all lines of an open file with their places."""
-    number, limit = 0, max_line_bytes()
+    limits = read_limits()
+    number, limit = 0, limits.line_bytes
     try:
         while line := handle.readline(limit + 1):
             number += 1
             if len(line) > limit:
-                raise DataError(
+                raise limits.exceeded(
                     f"{path}, line {number}: the line is longer than {limit} bytes",
-                    f"Check that the file has one record per line, or raise {LINE_VARIABLE}",
+                    "Check that the file has one record per line",
+                    LINE_VARIABLE,
                 )
             bare = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
             yield bare, Place(str(path), f"line {number}")
@@ -260,7 +261,9 @@ class DocumentStream:
         return self._documents(context)
 
     def _documents(self, context: ReadContext) -> Iterator[Document]:
+        limits = read_limits()
         for document in self._format.read(self.path, context):
+            limits.check_words(sum(map(len, document.sentences)), f"{self.path}, document {document.id!r}")
             if self._labels is not None:
                 document = self._labels.apply(document, context.report)
             context.report.count(document)

@@ -55,7 +55,7 @@ def _get_words(record: Value, text: str, context: ReadContext) -> Value:
     if given is not None:
         return given
     context.report.note("words made by the segmenter", replace(record, raw=text, path="text").example())
-    return replace(record, raw=context.segment(text), path="words made by the segmenter")
+    return replace(record, raw=context.segment(text, record.place), path="words made by the segmenter")
 
 
 def _read_relation(item: Value, placed: list[Any], builder: DocumentBuilder) -> None:

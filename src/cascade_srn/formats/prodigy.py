@@ -62,7 +62,7 @@ def _read_tokens(tokens: list[Value], text: str, context: ReadContext) -> list[O
         token.check_half_open(start, end, len(text), "characters in the text")
         if text[start:end].strip():
             words.append((start, end))
-    return group_words(text, words, context)
+    return group_words(text, words, context, tokens[0].place)
 
 
 class _RecordReader:

@@ -17,6 +17,7 @@ from cascade_srn.formats.jsonl import number_entities
 from cascade_srn.formats.reports import Place
 from cascade_srn.formats.standoff import Link, Mention, StandoffReader
 from cascade_srn.storage.files import decompress
+from cascade_srn.storage.limits import read_limits
 from cascade_srn.types import Document
 
 _TEXT = re.compile(r"([^|\t]+)\|([ta])\|(.*)", re.DOTALL)
@@ -53,6 +54,7 @@ def read(path: Path, context: ReadContext) -> Iterator[Document]:
 
 def _read_articles(path: Path, context: ReadContext) -> Iterator[_Article]:
     article: _Article | None = None
+    limits = read_limits()
     is_empty = True
     with open_file(path) as on_disk, decompress(path, on_disk) as handle:
         for line, place in number_lines(path, handle):
@@ -71,6 +73,7 @@ def _read_articles(path: Path, context: ReadContext) -> Iterator[_Article]:
                 article = _Article(Place(place.file, place.where, id), id)
             if match is None:
                 article.rows.append(Value(text, Place(place.file, place.where, id), "line"))
+                limits.check_words(len(article.rows), article.place, "lines")
             elif match[2] == "t":
                 article.title = match[3]
             else:
@@ -87,7 +90,7 @@ def _read_document(article: _Article, context: ReadContext) -> Document:
         raise article.rows[0].refuse("no text", "but the article has no line with its title", "Add 'id|t|title'")
     mentions = [row for row in article.rows if _is_mention(row)]
     links = [row for row in article.rows if not _is_mention(row)]
-    reader = _RowReader(context, article.text, mentions)
+    reader = _RowReader(context, article, mentions)
     return StandoffReader(record, article.text, context).build(mentions, reader.mention, links, reader.links)
 
 
@@ -99,9 +102,11 @@ def _is_mention(row: Value) -> bool:
 class _RowReader:
     """Reader of the rows of one article. The key of an entity is its row."""
 
-    def __init__(self, context: ReadContext, text: str, mentions: list[Value]) -> None:
+    def __init__(self, context: ReadContext, article: _Article, mentions: list[Value]) -> None:
         self._context = context
-        self._sentences = [(words[0][0], words[-1][1]) for words in context.segment(text) if words]
+        self._sentences = [
+            (words[0][0], words[-1][1]) for words in context.segment(article.text, article.place) if words
+        ]
         self._concepts: dict[str, list[tuple[int, int, str]]] = {}
         for row in mentions:
             columns = row.raw.split("\t")

@@ -3,6 +3,7 @@
 Relations are in ``doc.user_data["cascade_srn_relations"]``. ``doc._.rel`` of spaCy's relation tutorial is read, too.
 """
 
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ from cascade_srn.formats.files import read_bytes, replacing
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.reports import Place
 from cascade_srn.formats.standoff import Link, Mention, StandoffReader, group_words
+from cascade_srn.storage.limits import read_limits
 from cascade_srn.types import Document, Offsets
 
 GROUP = "cascade_srn"
 RELATIONS = "cascade_srn_relations"
+_CHUNK = 1 << 16
 _TUTORIAL = ("._.", "rel", None, None)
 
 
@@ -34,6 +37,7 @@ def read(path: Path, context: ReadContext) -> Iterator[Document]:
     """Read the documents of a DocBin. Messages count documents from 1."""
     spacy = _import()
     data = read_bytes(path)
+    _check_size(data, path)
     try:
         docs = list(spacy.tokens.DocBin().from_bytes(data).get_docs(spacy.blank("xx").vocab))
     except Exception as error:  # the library raises errors of many kinds for malformed bytes
@@ -46,6 +50,21 @@ def read(path: Path, context: ReadContext) -> Iterator[Document]:
             yield document
 
 
+def _check_size(data: bytes, path: Path) -> None:
+    """Refuse a DocBin that expands beyond the limits. The library decompresses it without one."""
+    limits, stream, n_bytes = read_limits(), zlib.decompressobj(), 0
+    try:
+        for start in range(0, len(data), _CHUNK):
+            rest = data[start : start + _CHUNK]
+            while rest:
+                n_bytes += len(stream.decompress(rest, _CHUNK))
+                rest = stream.unconsumed_tail
+                limits.check_size(n_bytes, path)
+                limits.check_ratio(n_bytes, len(data), path)
+    except zlib.error:
+        return  # the library reports it
+
+
 def _read_doc(record: Value, doc: Any, context: ReadContext) -> Document:
     scores = _read_scores(doc)
     spans = {(s.start_char, s.end_char, s.label_): s for s in (*doc.ents, *(s for g in doc.spans.values() for s in g))}
@@ -53,7 +72,7 @@ def _read_doc(record: Value, doc: Any, context: ReadContext) -> Document:
     if len(items) < len(spans):
         context.report.note("span without a label left out", record.example())
     links = [Value(link, record.place, "relation") for link in _relations(doc)]
-    words = _read_words(doc, context)
+    words = _read_words(doc, context, record.place)
     return StandoffReader(record, doc.text, context, words).build(items, _read_span, links, _read_link)
 
 
@@ -87,10 +106,10 @@ def _read_link(item: Value) -> Iterator[Link]:
     yield Link(tuple(head.raw), label.label(), tuple(tail.raw), score.raw)
 
 
-def _read_words(doc: Any, context: ReadContext) -> list[Offsets]:
+def _read_words(doc: Any, context: ReadContext, place: Place) -> list[Offsets]:
     words = [(token.idx, token.idx + len(token)) for token in doc if not token.is_space]
     if not doc.has_annotation("SENT_START"):
-        return group_words(doc.text, words, context)
+        return group_words(doc.text, words, context, place)
     sentences = [
         tuple((token.idx, token.idx + len(token)) for token in sentence if not token.is_space) for sentence in doc.sents
     ]

@@ -14,6 +14,7 @@ from cascade_srn.formats.alignment import WordMap
 from cascade_srn.formats.base import ReadContext
 from cascade_srn.formats.builder import DocumentBuilder, PlacedEntity, check_text, read_word_offsets
 from cascade_srn.formats.json_records import Value
+from cascade_srn.formats.reports import Place
 from cascade_srn.types import Document, Offsets
 
 # Number of records at the beginning of a file that decide its format.
@@ -75,7 +76,7 @@ class StandoffReader:
         read_link: Callable[[Value], Iterable[Link]] = lambda item: (),
     ) -> Document:
         """Read all items and return the document. Malformed items are skipped where the context allows it."""
-        words = self.context.segment(self.text) if self.words is None else self.words
+        words = self.context.segment(self.text, self.record.place) if self.words is None else self.words
         place = Value(words, self.record.place, "words")
         offsets = read_word_offsets(place, self.text, self.context)
         id = self.record.place.document
@@ -150,9 +151,9 @@ class StandoffReader:
             builder.add_relation(item, placed[link.head], link.label, placed[link.tail], link.score)
 
 
-def group_words(text: str, words: Sequence[tuple[int, int]], context: ReadContext) -> list[Offsets]:
+def group_words(text: str, words: Sequence[tuple[int, int]], context: ReadContext, place: Place) -> list[Offsets]:
     """Split words of a file into the sentences that the segmenter finds in the text."""
-    starts = [sentence[0][0] for sentence in context.segment(text) if sentence]
+    starts = [sentence[0][0] for sentence in context.segment(text, place) if sentence]
     sentences: list[list[tuple[int, int]]] = [[]]
     number = 0
     for start, end in words:

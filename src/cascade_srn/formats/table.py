@@ -21,6 +21,7 @@ from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.reports import Place
 from cascade_srn.formats.standoff import Link, Mention, StandoffReader
 from cascade_srn.storage.files import plain_name
+from cascade_srn.storage.limits import read_limits
 from cascade_srn.types import Document, Entity
 
 COLUMNS = ("document", "text", "start", "end", "label", "score", "relation", "tail_start", "tail_end", "tail_label")
@@ -42,9 +43,16 @@ def read(path: Path, context: ReadContext) -> Iterator[Document]:
     """Read the documents of a table. Rows of one document stand together."""
     rows = _read_parquet(path) if plain_name(path).suffix == ".parquet" else _read_text(path)
     for _, group in groupby(rows, key=lambda row: row.raw["document"]):
-        document = context.attempt("document", _read_document, list(group), context)
+        document = context.attempt("document", _read_document, list(_limited(group)), context)
         if document is not None:
             yield document
+
+
+def _limited(rows: Iterable[Value]) -> Iterator[Value]:
+    limits = read_limits()
+    for number, row in enumerate(rows, 1):
+        limits.check_words(number, row.place, "rows")
+        yield row
 
 
 def _read_text(path: Path) -> Iterator[Value]:

@@ -74,7 +74,7 @@ def _read_document(record: Value, context: ReadContext) -> Document:
     record = record.with_document_id("id")
     text = _first(record, _TEXTS).string()
     record.note_unread(("id", *_TEXTS, *_LISTS, *_ENTITY_LISTS), context)
-    offsets = [tuple(sentence) for sentence in context.segment(text)]
+    offsets = [tuple(sentence) for sentence in context.segment(text, record.place)]
     listed = [item for name in _ENTITY_LISTS for item in record.get_items(name)]
     entities = [context.attempt("entity", _read_name, item) for item in listed]
     types = {name.text: name.label for name in entities if name is not None}

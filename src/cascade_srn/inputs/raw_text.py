@@ -78,9 +78,9 @@ class TextFile:
         """Number of bytes read from disk so far; 0 for a pipe."""
         return self._on_disk.tell() if self._on_disk.seekable() else 0
 
-    def whole(self) -> bytes:
-        """Return all bytes without a byte-order mark, within the size limit."""
-        return read_whole(self.path, self.handle).removeprefix(BYTE_ORDER_MARK)
+    def whole(self, max_bytes: int | None = None) -> bytes:
+        """Return all bytes without a byte-order mark, within the size limit, or ``max_bytes`` if that is smaller."""
+        return read_whole(self.path, self.handle, max_bytes).removeprefix(BYTE_ORDER_MARK)
 
     def lines(self) -> Iterator[tuple[bytes, Place]]:
         """Yield all lines with their places."""

@@ -10,7 +10,8 @@ from typing import Any
 from cascade_srn.errors import DataError, short_repr
 from cascade_srn.formats.files import BYTE_ORDER_MARK
 from cascade_srn.inputs.addresses import OpenFile, damaged
-from cascade_srn.storage.files import EncodingError, max_line_bytes, read_errors
+from cascade_srn.storage.files import EncodingError, read_errors
+from cascade_srn.storage.limits import read_limits
 
 _CHUNK = 1 << 17
 
@@ -88,7 +89,7 @@ class _Lines:
         self.file = file
         self.offset = 0
         self.number = 0
-        self._limit = max_line_bytes()
+        self._limit = read_limits().line_bytes
 
     def seek(self, offset: int, number: int) -> bool:
         """Go to a place, and return whether the file system can do so."""
@@ -192,7 +193,7 @@ class Csv(_LineRecords):
 
     def __init__(self, file: OpenFile, delimiter: str) -> None:
         super().__init__(file)
-        self._limit = max_line_bytes()
+        self._limit = read_limits().line_bytes
         # The limit of the module counts for the whole process, and is too low for long texts.
         csv.field_size_limit(max(self._limit, csv.field_size_limit()))
         self._problem = ""
@@ -268,7 +269,7 @@ class PlainText(Records):
     def _read(self) -> Record | None:
         if self.row:
             return None
-        limit = max_line_bytes()
+        limit = read_limits().line_bytes
         try:
             data = self._file.content.read(limit + 1)
             n_bytes = len(data)

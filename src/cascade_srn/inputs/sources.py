@@ -29,6 +29,8 @@ from cascade_srn.inputs.raw_text import (
 )
 from cascade_srn.inputs.table_input import PARQUET, TABLE_ENDINGS, is_table, read_rows
 from cascade_srn.storage.files import PACKED, convert_to_utf8, encodable_names
+from cascade_srn.storage.limits import read_limits
+from cascade_srn.text.pdf import MAX_BYTES as MAX_PDF_BYTES
 from cascade_srn.text.pdf import is_pdf, parse_pdf
 from cascade_srn.text.presplit import given_sentences
 from cascade_srn.types import Document
@@ -272,7 +274,8 @@ class Sources:
         if _has_pdf_suffix(file.path):
             per = "file"
         if per == "file":
-            data = file.whole()
+            # A character has at most four bytes.
+            data = file.whole(max(MAX_PDF_BYTES, 4 * read_limits().document_characters))
             place = Place(str(file.path))
             if seeks or data.strip():
                 yield self._parse(name, data, place, before + file.position if seeks else 0, record=False)
@@ -291,6 +294,7 @@ class Sources:
             if not place.where and (_has_pdf_suffix(Path(place.file)) or is_pdf(data)):
                 return Text(name, parse_pdf(data, str(place)), str(place), position)
             text = decode_text(data, place)
+            read_limits().check_text(text, place)
             return Text(name, text.rstrip("\r\n") if place.where else text, str(place), position)
         except MalformedInput as refused:
             return Unreadable(refused.error, position)
@@ -335,6 +339,7 @@ class Sources:
                 "Correct the field, or remove the record",
             )
         if isinstance(value.raw, str):
+            read_limits().check_text(value.raw, record.place)
             return id, value.string()
         if all(isinstance(item, list) for item in value.raw):
             return id, Document.from_words([item.words() for item in value.items()], id=id)

@@ -9,7 +9,8 @@ from cascade_srn.errors import DataError, did_you_mean
 from cascade_srn.formats.json_records import Value, is_encodable
 from cascade_srn.formats.reports import Place
 from cascade_srn.inputs.raw_text import TextFile, open_text, plain_name
-from cascade_srn.storage.files import PACKED, max_line_bytes
+from cascade_srn.storage.files import PACKED
+from cascade_srn.storage.limits import read_limits
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 PARQUET = ".parquet"
@@ -55,7 +56,7 @@ def read_rows(path: Path, field: str, kept: Sequence[str], optional: Sequence[st
 
 def _read_csv(file: TextFile, field: str, kept: Sequence[str]) -> Iterator[Row]:
     # The limit of the module is too low for long texts. It counts for the whole process.
-    csv.field_size_limit(max(max_line_bytes(), csv.field_size_limit()))
+    csv.field_size_limit(max(read_limits().line_bytes, csv.field_size_limit()))
     lines = (line.decode("utf-8", "surrogateescape") for line, _ in file.lines())
     cells = csv.reader(lines, delimiter=DELIMITERS[plain_name(file.path).suffix.lower()], strict=True)
     header: list[str] | None = None

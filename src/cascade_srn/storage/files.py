@@ -16,17 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
-from cascade_srn.errors import ConfigError, DataError, require
+from cascade_srn.errors import DataError, require
+from cascade_srn.storage.limits import FILE_VARIABLE, WORDS_VARIABLE, read_limits
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
-
-FILE_VARIABLE = "CASCADE_SRN_MAX_FILE_BYTES"
-LINE_VARIABLE = "CASCADE_SRN_MAX_LINE_BYTES"
-RATIO_VARIABLE = "CASCADE_SRN_MAX_COMPRESSION_RATIO"
-_DEFAULTS = {FILE_VARIABLE: 2 << 30, LINE_VARIABLE: 256 << 20, RATIO_VARIABLE: 1000}
-# The compression ratio is checked after this many bytes, because short files compress by any ratio.
-_RATIO_CHECKED_FROM = 16 << 20
 
 PACKED = (".gz", ".xz", ".bz2")
 """Suffixes of compressed files."""
@@ -39,25 +33,6 @@ _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-
-
-def max_file_bytes() -> int:
-    """Return the size limit, after decompression, of a file that is held in memory."""
-    return _read_limit(FILE_VARIABLE)
-
-
-def max_line_bytes() -> int:
-    """Return the size limit of a line in a file that is read line by line."""
-    return _read_limit(LINE_VARIABLE)
-
-
-def _read_limit(variable: str) -> int:
-    given = os.environ.get(variable, "").strip()
-    if not given:
-        return _DEFAULTS[variable]
-    if not (given.isascii() and given.isdigit() and len(given) <= 18 and int(given) > 0):
-        raise ConfigError(f"{variable} is {given!r}", f"Set a positive integer, such as {_DEFAULTS[variable]}")
-    return int(given)
 
 
 def is_compressed(path: Path) -> bool:
@@ -139,7 +114,7 @@ class _RatioGuard(io.RawIOBase):
         self._place = place
         self._handle = handle
         self._on_disk = on_disk
-        self._ratio = _read_limit(RATIO_VARIABLE)
+        self._limits = read_limits()
         self._n_bytes = 0
         self._seekable = on_disk.seekable()
 
@@ -153,11 +128,8 @@ class _RatioGuard(io.RawIOBase):
             view[: len(data)] = data
         self._n_bytes += len(data)
         # A pipe has no position. The limits of a line and of a whole file still apply there.
-        if self._seekable and self._n_bytes > max(_RATIO_CHECKED_FROM, self._ratio * self._on_disk.tell()):
-            raise DataError(
-                f"{self._place}: the file expands to more than {self._ratio} times its compressed size",
-                f"If you trust the file, decompress it, or raise {RATIO_VARIABLE}",
-            )
+        if self._seekable:
+            self._limits.check_ratio(self._n_bytes, self._on_disk.tell(), self._place)
         return len(data)
 
 
@@ -199,17 +171,20 @@ class _Converter(io.RawIOBase):
         return n_bytes
 
 
-def read_whole(path: Path, handle: IO[bytes]) -> bytes:
-    """Read an open file to its end, within the size limit."""
-    limit = max_file_bytes()
+def read_whole(path: Path, handle: IO[bytes], max_bytes: int | None = None) -> bytes:
+    """Read an open file to its end, within the size limit, or ``max_bytes`` if that is smaller."""
+    limits = read_limits()
+    limit = min(limits.file_bytes, max_bytes or limits.file_bytes)
+    variable = FILE_VARIABLE if limit == limits.file_bytes else WORDS_VARIABLE
     chunks, n_bytes = [], 0
     try:
         while chunk := handle.read(_CHUNK):
             n_bytes += len(chunk)
             if n_bytes > limit:
-                raise DataError(
+                raise limits.exceeded(
                     f"{path}: the file has more than {limit} bytes, too many to hold in memory",
-                    f"Split it, convert it to JSON lines, or raise {FILE_VARIABLE}",
+                    "Split it, convert it to JSON lines",
+                    variable,
                 )
             chunks.append(chunk)
     except read_errors() as error:

@@ -1,19 +1,23 @@
 """Export and import of annotations."""
 
 import io
+import json
+import tracemalloc
 import zipfile
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 from tests.apps.annotation.projects import FIRST, MARKED, SECOND, make_project
 
+from cascade_srn.apps.annotation import exchange
 from cascade_srn.apps.annotation.annotations import Annotation
 from cascade_srn.apps.annotation.exchange import (
     export_bytes,
     export_file,
     file_name,
-    import_bytes,
     import_documents,
+    import_upload,
 )
 from cascade_srn.errors import AnnotationError, DataError, SchemaError
 from cascade_srn.formats.registry import FORMATS, read_documents
@@ -47,7 +51,7 @@ def shared(tmp_path_factory):
 @pytest.mark.parametrize("format", HERE)
 def test_annotations_survive_a_round_trip(shared, format):
     content = export_bytes(shared, format, "anna")
-    done = import_bytes(shared, content, format, format)
+    done = import_upload(shared, io.BytesIO(content), format, format)
     assert done.documents == 0
     assert done.annotations >= 1
     found = shared.annotated("a/b", format)
@@ -106,17 +110,124 @@ def test_an_export_can_be_trained_on(project, tmp_path):
 @pytest.mark.parametrize("format", ["jsonl", "brat", "label-studio"])
 def test_broken_files_are_refused(shared, data, format):
     with pytest.raises(DataError) as refused:
-        import_bytes(shared, data, format, "ben")
+        import_upload(shared, io.BytesIO(data), format, "ben")
     assert "/tmp" not in str(refused.value)
     assert "ben" not in shared.annotators
 
 
-def test_an_archive_cannot_leave_its_folder(project):
+def archive(files):
+    """Return an open ZIP archive of texts by name."""
     content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as packed:
-        packed.writestr("../../evil.txt", "x")
-    with pytest.raises(DataError):
-        import_bytes(project, content.getvalue(), "brat", "ben")
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, text in files.items():
+            packed.writestr(name, text)
+    content.seek(0)
+    return content
+
+
+def snapshot(project):
+    return {path.name: path.read_bytes() for path in project.folder.rglob("*") if path.is_file()}
+
+
+def test_an_archive_of_many_documents(tmp_path):
+    files = {}
+    for number in range(500):
+        files |= {f"corpus/{number}.txt": f"We train CRF {number}.", f"corpus/{number}.ann": "T1\tMethod 9 12\tCRF\n"}
+    with make_project(tmp_path / "p") as project:
+        done = import_upload(project, archive(files), "brat", "ben")
+        assert (done.documents, done.annotations) == (500, 500)
+        assert project.annotated("499").entities[0].text == "CRF"
+
+
+def line(**record):
+    return io.BytesIO(json.dumps({"id": "n", **record}).encode())
+
+
+@pytest.mark.parametrize(
+    ("format", "upload", "problem"),
+    [
+        ("brat", lambda: archive({"a.txt": "a. " * 3_000_000, "a.ann": ""}), "'a.txt': the content has more than"),
+        ("brat", lambda: archive({"a.txt": "a. " * 63_000_000, "a.ann": ""}), "'a.txt': the content has more than"),
+        ("brat", lambda: archive({f"{n}.txt": " " * (4 << 20) for n in range(17)}), "expands to more than 200 times"),
+        ("brat", lambda: archive({"a.txt": "a. " * 340_000, "a.ann": ""}), "has 1,020,000 characters"),
+        ("brat", lambda: archive({"a.txt": "a " * 100_001, "a.ann": ""}), "more than 100,000 words"),
+        ("brat", lambda: archive({"a.txt": "a", "a.ann": "#\n" * 100_001}), "more than 100,000 annotations"),
+        ("brat", lambda: archive({"inside.zip": archive({"a.txt": "a", "a.ann": ""}).getvalue()}), "no .ann file"),
+        ("brat", lambda: archive({"../../evil.txt": "x"}), "outside of its folder"),
+        ("brat", lambda: archive({"/evil.txt": "x"}), "outside of its folder"),
+        ("jsonl", lambda: line(text="a. " * 3_000_000), "line is longer than"),
+        ("jsonl", lambda: line(text="a. " * 1_000_000), "has 3,000,000 characters"),
+        ("label-studio", lambda: io.BytesIO(b"[" + b"[]," * 6_000_000), "more than 16777216 bytes"),
+    ],
+)
+def test_an_upload_beyond_a_limit_takes_little_memory_and_changes_nothing(project, format, upload, problem):
+    opened, before = upload(), snapshot(project)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError) as refused:
+            import_upload(project, opened, format, "ben")
+        assert tracemalloc.get_traced_memory()[1] < 128 << 20
+    finally:
+        tracemalloc.stop()
+    assert problem in refused.value.problem
+    assert refused.value.hint
+    assert "/cascade-srn-" not in str(refused.value)
+    assert (snapshot(project), list(project.documents)) == (before, ["a/b", "c"])
+
+
+@pytest.mark.parametrize(
+    ("format", "start", "row", "problem"),
+    [
+        ("conll", b"", b"a O\n", "more than 100 words"),
+        ("conll", b"-DOCSTART- O\n\n", b"a O\n\n", "more than 100 words"),
+        ("pubtator", b"1|t|a\n", b"1\tx\n", "more than 100 lines"),
+        ("table", b"document,text,start,end,label\n", b"a,b,,,\n", "more than 100 rows"),
+        ("bioc", b"<collection><document>", b"<a/>", "more than 100 elements"),
+    ],
+)
+def test_a_document_of_many_rows_is_refused_where_the_limit_is_reached(
+    shared, monkeypatch, format, start, row, problem
+):
+    limits = replace(exchange.UPLOAD_LIMITS, document_words=100)
+    monkeypatch.setattr(exchange, "UPLOAD_LIMITS", limits)
+    # What follows the limit is not read: it would be an error of another kind. A table is decoded as a whole.
+    upload = io.BytesIO(start + row * 101 + b"\xff" * (format != "table"))
+    with pytest.raises(DataError) as refused:
+        import_upload(shared, upload, format, "ben")
+    assert problem in refused.value.problem
+    assert refused.value.hint == limits.hint
+
+
+def test_the_words_of_all_documents_are_limited(project, monkeypatch):
+    monkeypatch.setattr(exchange, "MAX_UPLOAD_WORDS", 4)
+    lines = b"".join(b'{"id": "%d", "text": "one two"}\n' % number for number in range(3))
+    with pytest.raises(DataError, match="more than 4 words"):
+        import_upload(project, io.BytesIO(lines), "jsonl", "ben")
+    assert import_upload(project, io.BytesIO(lines[: 2 * len(lines) // 3]), "jsonl", "ben").documents == 2
+
+
+def test_parts_of_one_document_are_limited_together(project):
+    words = [[[at, at + 1] for at in range(60_000)]]
+    part = json.dumps({"id": "n", "text": "a" * 60_000, "words": words})
+    other = json.dumps({"id": "n", "text": "b" * 60_000, "words": words})
+    with pytest.raises(DataError, match="more than 100,000 words"):
+        import_upload(project, io.BytesIO(f"{part}\n{other}\n".encode()), "jsonl", "ben")
+
+
+@pytest.mark.parametrize("n_calls", [0, 1, 3, 6])
+def test_an_import_can_be_stopped_until_it_is_stored(project, n_calls):
+    """Before each of three documents is read and again before it is compared, and before the end."""
+    before, calls = snapshot(project), []
+
+    def check():
+        calls.append(None)
+        if len(calls) > n_calls:
+            raise TimeoutError
+
+    lines = b"".join(b'{"id": "%d", "text": "one two"}\n' % number for number in range(3))
+    with pytest.raises(TimeoutError):
+        import_upload(project, io.BytesIO(lines), "jsonl", "ben", check)
+    assert snapshot(project) == before
 
 
 def test_an_unknown_format(project):

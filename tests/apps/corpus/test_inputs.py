@@ -27,7 +27,7 @@ from cascade_srn.apps.corpus.plan import plan_shards
 from cascade_srn.apps.corpus.shards import InputFile, Shard
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.inputs import addresses
-from cascade_srn.storage.files import LINE_VARIABLE
+from cascade_srn.storage.limits import LINE_VARIABLE
 
 
 def json_lines(*records):

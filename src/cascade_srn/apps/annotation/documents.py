@@ -11,6 +11,7 @@ from cascade_srn.formats.files import to_json
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.jsonl import read_document, to_record
 from cascade_srn.formats.reports import Place
+from cascade_srn.storage.limits import read_limits
 from cascade_srn.types import Document
 
 DOCUMENTS = "documents.jsonl"
@@ -20,10 +21,12 @@ def check_new(documents: Iterable[Document], known: Mapping[str, Document]) -> l
     """Return the documents that are not known yet, without annotations.
 
     Raises:
-        DataError: A document has no usable id, or has the id of another text.
+        DataError: A document has no usable id or too many words, or has the id of another text.
     """
     new: dict[str, Document] = {}
+    limits = read_limits()
     for document in documents:
+        limits.check_words(sum(map(len, document.sentences)), f"document {document.id!r}")
         plain = without_annotations(document)
         if document.id in ("", ".", ".."):
             raise DataError(f"a document has the id {document.id!r}", "Give each document a name")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 import zipfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import BinaryIO
 
 from cascade_srn.apps.annotation.annotations import Annotation, annotation_of, check_annotation
 from cascade_srn.apps.annotation.documents import check_new
@@ -17,10 +18,23 @@ from cascade_srn.errors import AnnotationError, CascadeError, DataError, SchemaE
 from cascade_srn.formats.base import Format
 from cascade_srn.formats.registry import FORMATS, read_documents, write_documents
 from cascade_srn.formats.reports import WriteReport
+from cascade_srn.storage.archives import open_archive
+from cascade_srn.storage.limits import ReadLimits, reading_within
 from cascade_srn.types import Document
 
-# Limits of archives, which can be much larger than they look.
-MAX_MEMBERS, MAX_UNPACKED = 100_000, 1 << 30
+_UPLOAD_HINT = "Import it in parts, or use cascade-srn project import"
+UPLOAD_LIMITS = ReadLimits(
+    file_bytes=16 << 20,
+    line_bytes=8 << 20,
+    ratio=200,
+    document_words=100_000,
+    archive_bytes=64 << 20,
+    member_bytes=4 << 20,
+    members=20_000,
+    hint=_UPLOAD_HINT,
+)
+"""Limits of a file that is sent to the service. They keep its memory low; the command line has larger ones."""
+MAX_UPLOAD_WORDS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -42,6 +56,7 @@ def import_documents(
     annotator: str,
     *,
     state: str = "done",
+    check: Callable[[], None] = lambda: None,
 ) -> Imported:
     """Store the annotations of documents under a name. Unknown documents are added to the project.
 
@@ -55,6 +70,7 @@ def import_documents(
         documents: Annotated documents.
         annotator: Name to store the annotations under. Each becomes the next version of that annotator's.
         state: State of the annotations: "done" or "started".
+        check: Called before each document and before anything is stored. It may raise an error to stop.
 
     Raises:
         DataError: A document has the id of another text.
@@ -67,6 +83,7 @@ def import_documents(
     new: dict[str, Document] = {}
     annotations: dict[str, Annotation] = {}
     for document in _join_parts(documents):
+        check()
         stored = index.find(document)
         if stored is None:
             document = document if document.id else replace(document, id=_free_id(project, new))
@@ -79,6 +96,7 @@ def import_documents(
         except (AnnotationError, SchemaError) as error:
             raise type(error)(f"document {document.id!r}: {error.problem}", error.hint) from None
         annotations[stored.id] = annotation
+    check()
     n_added = project.add_documents(new.values())
     project.save_all(annotations, annotator)
     return Imported(n_added, len(annotations))
@@ -197,20 +215,47 @@ def export_file(
     return write_documents(documents, path, format)
 
 
-def import_bytes(project: Project, data: bytes, format: str, annotator: str) -> Imported:
-    """Import the content of a file, or a ZIP archive for a format that is a folder; see :func:`import_documents`."""
+def import_upload(
+    project: Project, upload: BinaryIO, format: str, annotator: str, check: Callable[[], None] = lambda: None
+) -> Imported:
+    """Import a file from another machine, or a ZIP archive for a format that is a folder, within ``UPLOAD_LIMITS``.
+
+    Args:
+        project: The project.
+        upload: Open file with the content.
+        format: Name of its format.
+        annotator: Name to store the annotations under.
+        check: Called before each document and before anything is stored. It may raise an error to stop.
+
+    Raises:
+        DataError: The file exceeds a limit. For other errors see :func:`import_documents`.
+    """
     chosen = find_format(format)
-    with TemporaryDirectory(prefix="cascade-srn-") as folder:
-        path = Path(folder) / file_name(project, format)
-        path.write_bytes(data)
-        if chosen.folder and zipfile.is_zipfile(path):
-            path = _unpack(path, Path(folder) / "unpacked")
+    with TemporaryDirectory(prefix="cascade-srn-") as folder, reading_within(UPLOAD_LIMITS):
+        stored = path = Path(folder) / file_name(project, format)
+        with stored.open("wb") as handle:
+            shutil.copyfileobj(upload, handle)
         try:
-            return import_file(project, path, format, annotator)
+            if chosen.folder and zipfile.is_zipfile(stored):
+                path = _unpack(stored, Path(folder) / "unpacked")
+            documents = list(_checked(read_documents(path, format), check))
+            if not documents:
+                raise DataError("the file has no documents", "Check the file and its format", option="format")
+            return import_documents(project, documents, annotator, check=check)
         except CascadeError as error:
-            # The path is that of a temporary file.
-            problem = error.problem.replace(str(path), "the file")
+            # The paths are those of temporary files.
+            problem = error.problem.replace(str(path), "the file").replace(str(stored), "the file")
             raise type(error)(problem, error.hint) if type(error) in _PLAIN else error from None
+
+
+def _checked(documents: Iterable[Document], check: Callable[[], None]) -> Iterator[Document]:
+    n_words = 0
+    for document in documents:
+        check()
+        n_words += sum(map(len, document.sentences))
+        if n_words > MAX_UPLOAD_WORDS:
+            raise DataError(f"the documents have more than {MAX_UPLOAD_WORDS:,} words", _UPLOAD_HINT)
+        yield document
 
 
 _PLAIN = (AnnotationError, DataError, SchemaError)
@@ -225,19 +270,10 @@ def import_file(project: Project, path: str | Path, format: str | None, annotato
 
 
 def _unpack(archive: Path, target: Path) -> Path:
-    """Unpack an archive within limits. Members outside of the folder are refused."""
-    try:
-        with zipfile.ZipFile(archive) as packed:
-            members = packed.infolist()
-            if len(members) > MAX_MEMBERS or sum(member.file_size for member in members) > MAX_UNPACKED:
-                raise DataError("the archive is too large", "Import its files in several parts")
-            for member in members:
-                place = (target / member.filename).resolve()
-                if not place.is_relative_to(target.resolve()):
-                    raise DataError("the archive has a file outside of its folder", "Make the archive again")
-            packed.extractall(target)
-    except (zipfile.BadZipFile, OSError, RuntimeError) as error:
-        raise DataError(f"the archive cannot be read ({error})", "Make the archive again") from error
+    """Unpack an archive, and return the folder with its content."""
+    target.mkdir()
+    with open_archive(archive) as opened:
+        opened.unpack(target)
     # An archive often has one folder with everything in it.
     inside = list(target.iterdir())
     return inside[0] if len(inside) == 1 and inside[0].is_dir() else target

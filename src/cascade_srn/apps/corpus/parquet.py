@@ -9,7 +9,7 @@ from cascade_srn.apps.corpus.fields import DEFAULT_ID, InputSettings, suggest_fi
 from cascade_srn.errors import DataError
 from cascade_srn.inputs.addresses import damaged
 from cascade_srn.inputs.records import BadValueError, Record, Records
-from cascade_srn.storage.files import max_line_bytes
+from cascade_srn.storage.limits import read_limits
 
 MAGIC = b"PAR1"
 _BATCH_ROWS = 64
@@ -38,7 +38,7 @@ class ParquetRows(Records):
             raise DataError(needs, "Run pip install 'cascade-srn[corpus]'") from error
         self._handle = handle
         self._address = address
-        self._limit = max_line_bytes()
+        self._limit = read_limits().line_bytes
         self._errors = (pa.ArrowException, OSError)
         try:
             # Without these, all pages of a row group are fetched at once.

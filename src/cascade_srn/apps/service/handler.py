@@ -22,6 +22,7 @@ from cascade_srn.apps.service.requests import (
     refuse_text,
     request_texts,
 )
+from cascade_srn.apps.web.bodies import wait_for_disconnect
 from cascade_srn.apps.web.refusals import CLIENT_GONE, Refusal, not_ready, shutting_down, unavailable
 from cascade_srn.errors import CascadeError
 from cascade_srn.extractor import Extractor
@@ -138,7 +139,7 @@ class RequestHandler:
         client waits for nothing.
         """
         result = asyncio.wrap_future(future)
-        disconnected = asyncio.ensure_future(_wait_for_disconnect(request))
+        disconnected = asyncio.ensure_future(wait_for_disconnect(request))
         waited: set[asyncio.Future[Any]] = {result, disconnected}
 
         def seconds_left() -> float:
@@ -178,13 +179,6 @@ def _lower_priority() -> None:
     if sys.platform == "linux":
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
-
-
-async def _wait_for_disconnect(request: Request) -> None:
-    """Return when the client disconnects. The body was read before, so no other message is left."""
-    message: dict[str, Any] = {}
-    while message.get("type") != "http.disconnect":
-        message = dict(await request.receive())
 
 
 def _require_document(position: int, outcome: Document | Exception) -> Document:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fastapi import Request
 from pydantic import ValidationError
@@ -133,6 +133,13 @@ async def read_message(
     if len(body) <= INLINE_BYTES:
         return parse_body(body, form)
     return await run_in_thread(lambda: parse_body(body, form))
+
+
+async def wait_for_disconnect(request: Request) -> None:
+    """Return when the client disconnects. The body was read before, so no other message is left."""
+    message: dict[str, Any] = {}
+    while message.get("type") != "http.disconnect":
+        message = dict(await request.receive())
 
 
 def check_values(body: bytes, max_values: int) -> None:

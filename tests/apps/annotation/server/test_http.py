@@ -1,11 +1,16 @@
 """Operations of the annotation service over HTTP: answers, versions, errors and security."""
 
+import io
 import json
 import logging
+import socket
+import zipfile
 
 import pytest
 from tests.apps.annotation.projects import FIRST, MARKED, SECOND, make_project
 from tests.apps.annotation.server.live_project import live_project
+from tests.apps.annotation.server.made_project import live_project as on_a_port
+from tests.apps.service.live import PATIENCE, until
 
 from cascade_srn.apps.annotation.log import LOG
 from cascade_srn.apps.annotation.project import Project
@@ -130,6 +135,43 @@ def test_export_and_import(client):
     assert back.json() == {"documents": 0, "annotations": 1}
     found = client.get("/api/agreement", params={"first": "anna", "second": "ben"}).json()
     assert found["disagreements"] == []
+
+
+def snapshot(project):
+    return {path.name: path.read_bytes() for path in project.folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("n_sentences", [3_000_000, 63_000_000])
+def test_an_archive_that_expands_is_refused_and_changes_nothing(refusing, n_sentences):
+    client, project = refusing
+    content, before = io.BytesIO(), snapshot(project)
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("a.txt", "a. " * n_sentences)
+        packed.writestr("a.ann", "")
+    answer = client.post("/api/import", params={"format": "brat"}, content=content.getvalue())
+    assert answer.status_code == 422
+    assert answer.json()["error"]["message"] == (
+        "the file, 'a.txt': the content has more than 4,194,304 bytes. "
+        "Import it in parts, or use cascade-srn project import."
+    )
+    assert snapshot(project) == before
+
+
+def test_an_import_stops_when_the_client_leaves(tmp_path, caplog):
+    make_project(tmp_path / "p").close()
+    body = b"".join(b'{"id": "%d", "text": "%s"}\n' % (n, b"one two " * 2_000) for n in range(100))
+    head = f"POST /api/import HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
+    with caplog.at_level(logging.INFO), on_a_port(tmp_path / "p") as client:
+        with socket.create_connection((client.base_url.host, client.base_url.port), PATIENCE) as connection:
+            connection.sendall(head.encode() + body)
+        until(lambda: "/api/import" in caplog.text)
+        assert "/api/import 499" in caplog.text
+        assert client.get("/api/project").json()["n_documents"] == 2
+        assert client.post("/api/import", content=body[: body.index(b"\n")]).json() == {
+            "documents": 1,
+            "annotations": 1,
+        }
+        assert client.get("/api/project").json()["n_documents"] == 3
 
 
 def test_the_queue(client):

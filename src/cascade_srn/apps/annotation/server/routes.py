@@ -1,9 +1,11 @@
 """Operations of the annotation service. See ``docs/annotate.md`` for the whole interface."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Annotated, Any, TypeVar
+from tempfile import TemporaryFile
+from typing import Annotated, Any, BinaryIO, TypeVar
 
 from fastapi import APIRouter, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -13,12 +15,12 @@ from starlette.requests import ClientDisconnect
 
 from cascade_srn.apps.annotation.agreement import measure_agreement
 from cascade_srn.apps.annotation.annotations import Annotation
-from cascade_srn.apps.annotation.exchange import export_bytes, file_name, import_bytes
+from cascade_srn.apps.annotation.exchange import export_bytes, file_name, import_upload
 from cascade_srn.apps.annotation.learning import Learner
 from cascade_srn.apps.annotation.project import ADJUDICATED, OutdatedAnnotation, Project
 from cascade_srn.apps.annotation.queue import QueueFilter, list_queue
 from cascade_srn.apps.annotation.server import forms
-from cascade_srn.apps.web.bodies import BodyBudget, Reservation, read_message
+from cascade_srn.apps.web.bodies import BodyBudget, Reservation, read_message, wait_for_disconnect
 from cascade_srn.apps.web.refusals import (
     CLIENT_GONE,
     Refusal,
@@ -157,6 +159,7 @@ def add_exchange_routes(
     router: APIRouter, project: Project, learner: Learner, settings: ServeSettings, budget: BodyBudget
 ) -> None:
     """Add the routes of export and import."""
+    importing = asyncio.Lock()
 
     @router.get("/export", response_class=Response)
     def export(form: Annotated[forms.ExportQuery, Query()]) -> Response:
@@ -169,21 +172,33 @@ def add_exchange_routes(
     @router.post("/import")
     async def import_(form: Annotated[forms.ImportQuery, Query()], request: Request) -> Response:
         """Store the annotations of a file, which is the body. Unknown documents are added to the project."""
-        with budget.reservation() as reservation:
-            data = await _read_file(request, reservation, settings.request_seconds)
+        has_left = threading.Event()
 
-            def work() -> dict[str, int]:
-                done = import_bytes(project, data, form.format, form.annotator)
-                if done.documents:
-                    learner.suggest()
-                return {"documents": done.documents, "annotations": done.annotations}
+        def check() -> None:
+            if has_left.is_set():
+                raise _client_gone()
 
-            return json_response(await asyncio.to_thread(_ask, work))
+        def work() -> dict[str, int]:
+            done = import_upload(project, upload, form.format, form.annotator, check)
+            if done.documents:
+                learner.suggest()
+            return {"documents": done.documents, "annotations": done.annotations}
+
+        with budget.reservation() as reservation, TemporaryFile() as upload:
+            await _read_file(request, upload, reservation, settings.request_seconds)
+            waiting = asyncio.ensure_future(wait_for_disconnect(request))
+            waiting.add_done_callback(lambda _: has_left.set())
+            try:
+                async with importing:  # one at a time, because each takes memory
+                    return json_response(await asyncio.to_thread(_ask, work))
+            finally:
+                # Also if the service is shutting down: the thread ends then, too.
+                waiting.cancel()
 
 
-async def _read_file(request: Request, reservation: Reservation, seconds: float) -> bytes:
-    """Read a body that is a file, within limits of size and time."""
-    chunks, n_bytes = [], 0
+async def _read_file(request: Request, upload: BinaryIO, reservation: Reservation, seconds: float) -> None:
+    """Write a body that is a file to an open file, within limits of size and time."""
+    n_bytes = 0
     try:
         async with asyncio.timeout(seconds):
             async for chunk in request.stream():
@@ -197,17 +212,21 @@ async def _read_file(request: Request, reservation: Reservation, seconds: float)
                         {"Connection": "close"},
                     )
                 reservation.add(len(chunk))
-                chunks.append(chunk)
+                upload.write(chunk)
     except TimeoutError:
         problem = f"the file did not arrive within {seconds:g} s"
         raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "request_timeout", problem, "Send it again") from None
     except ClientDisconnect:
-        raise Refusal(CLIENT_GONE, "client_gone", "the client disconnected") from None
+        raise _client_gone() from None
     # The connection ends a body early if it is invalid or the service is shutting down.
     refusal = getattr(request.state, "refusal", None)
     if refusal is not None:
         raise refusal
-    return b"".join(chunks)
+    upload.seek(0)
+
+
+def _client_gone() -> Refusal:
+    return Refusal(CLIENT_GONE, "client_gone", "the client disconnected")
 
 
 def _find(project: Project, id: str) -> Any:

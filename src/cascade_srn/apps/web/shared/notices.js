@@ -1,13 +1,6 @@
-/* Show errors: those about the text below the text field, all others above the result. */
+/* Notices above the result: errors, questions and progress. */
 
 import { byId, createHtml } from "./dom.js";
-
-/** Show an error about the text; an empty message removes it. */
-export function showTextError(message = "") {
-  byId("text-error").textContent = message;
-  byId("text-error").hidden = !message;
-  byId("text").setAttribute("aria-invalid", String(Boolean(message)));
-}
 
 /** Show a notice above the result. `kind` is "error", "waiting" or "asking". */
 export function showNotice(kind, message, ...children) {

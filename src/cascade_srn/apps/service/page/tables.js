@@ -1,26 +1,8 @@
 /* Tables of the triples and entities of a document. Entity names are buttons that select the entity. */
 
+import { createHtml, formatCount, formatScore } from "../../web/shared/dom.js";
+import { createEntityButton, createRelationLabel, showTable } from "../../web/shared/lists.js";
 import { entityKey, resolveTriples } from "./annotations.js";
-import { createHtml, formatCount, formatScore } from "./dom.js";
-
-/** Create a button with the name of an entity that selects it. */
-export function createEntityButton({ text, label, key }, labels, onSelect, selected = null) {
-  const pressed = String(key === selected);
-  const attributes = { type: "button", class: `entity ${labels.entityClass(label)}`, "aria-pressed": pressed };
-  const type = createHtml("span", { class: "type" }, label);
-  return createHtml("button", { ...attributes, click: () => onSelect(key) }, createHtml("bdi", {}, text), " ", type);
-}
-
-/** Create the label of a relation with an arrow. */
-export function createRelationLabel(label, labels) {
-  const directed = labels.isDirected(label);
-  return createHtml(
-    "span",
-    { class: `relation ${labels.relationClass(label)}${directed ? "" : " both"}` },
-    createHtml("span", {}, label),
-    createHtml("span", { class: "visually-hidden" }, directed ? " of" : " with"),
-  );
-}
 
 /** Show the relations of a document in text order. */
 export function showTriples(container, document, { labels, selected, onSelect }) {
@@ -38,7 +20,7 @@ export function showTriples(container, document, { labels, selected, onSelect })
     );
   });
   const caption = formatCount(rows.length, "triple", "triples");
-  showTable(container, "triples", caption, ["Subject", "Relation", "Object", "Score"], rows, "No relations to show.");
+  showTable(container, caption, ["Subject", "Relation", "Object", "Score"], rows, "No relations to show.");
 }
 
 /** Show the entities of a document with their numbers of mentions and relations. */
@@ -54,25 +36,11 @@ export function showEntities(container, concepts, { labels, selected, onSelect }
     ),
   );
   const caption = formatCount(rows.length, "entity", "entities");
-  showTable(container, "entities", caption, ["Entity", "Mentions", "Relations", "Score"], rows, "No entities to show.");
+  showTable(container, caption, ["Entity", "Mentions", "Relations", "Score"], rows, "No entities to show.");
 }
 
 function createScoreCell(score) {
   const level = createHtml("span", { class: "level", "aria-hidden": "true" });
   level.style.setProperty("--level", score ?? 0);
   return createHtml("td", { class: "score" }, level, formatScore(score));
-}
-
-function showTable(container, name, caption, headings, rows, emptyText) {
-  if (!rows.length) return container.replaceChildren(createHtml("p", { class: "nothing" }, emptyText));
-  const cells = headings.map((heading) => createHtml("th", { scope: "col" }, heading));
-  return container.replaceChildren(
-    createHtml(
-      "table",
-      { class: `drawing listing ${name}` },
-      createHtml("caption", { class: "visually-hidden" }, caption),
-      createHtml("thead", {}, createHtml("tr", {}, ...cells)),
-      createHtml("tbody", {}, ...rows),
-    ),
-  );
 }

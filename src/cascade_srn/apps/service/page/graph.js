@@ -1,9 +1,9 @@
 /* The graph of a document: a node for each entity, an edge for each relation between two of them. */
 
+import { byId } from "../../web/shared/dom.js";
+import { createSvgFile } from "../../web/shared/picture.js";
 import { entityKey } from "./annotations.js";
 import { keepVisible } from "./card.js";
-import { byId } from "./dom.js";
-import { createSvgFile } from "./picture.js";
 
 const MAX_NODES = 120;
 
@@ -43,7 +43,10 @@ export class Graph {
 
   async #load() {
     try {
-      const [{ Canvas }, { addControls }] = await Promise.all([import("./canvas.js"), import("./canvas_keys.js")]);
+      const [{ Canvas }, { addControls }] = await Promise.all([
+        import("../../web/shared/canvas.js"),
+        import("../../web/shared/canvas_keys.js"),
+      ]);
       this.#canvas = new Canvas(byId("canvas"), { onNode: this.onSelect, onNothing: () => this.onSelect(null) });
       addControls(this.#canvas, this.onSelect);
       this.#update();

@@ -2,14 +2,29 @@
 
 const SVG_NAMESPACE = "http://www.w3.org/2000/svg";
 
+/** @type {(id: string) => any} */
 export const byId = (id) => document.getElementById(id);
 
-/** Create an HTML element. A function as an attribute becomes the listener of the event of that name. */
+/**
+ * Create an HTML element. A function as an attribute becomes the listener of the event of that name.
+ *
+ * @template {keyof HTMLElementTagNameMap} Name
+ * @param {Name} name
+ * @param {Object<string, any>} attributes
+ * @param {(Node | string)[]} children
+ * @returns {HTMLElementTagNameMap[Name]}
+ */
 export function createHtml(name, attributes = {}, ...children) {
   return fill(document.createElement(name), attributes, children);
 }
 
-/** Create an SVG element in the same way. */
+/**
+ * Create an SVG element in the same way.
+ *
+ * @param {keyof SVGElementTagNameMap} name
+ * @param {Object<string, any>} attributes
+ * @param {(Node | string)[]} children
+ */
 export function createSvg(name, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG_NAMESPACE, name), attributes, children);
 }

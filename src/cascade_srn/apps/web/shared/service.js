@@ -26,7 +26,7 @@ export class Service {
   // The key is only kept in memory.
   #key = "";
 
-  constructor({ onWait = () => {} } = {}) {
+  constructor({ onWait = (_seconds, _error) => {} } = {}) {
     this.onWait = onWait;
   }
 
@@ -51,7 +51,7 @@ export class Service {
   }
 
   /** Return the drawing of a document: an escaped HTML fragment, or a standalone SVG picture. */
-  async draw(document, { format = "html", signal } = {}) {
+  async draw(document, { format = "html", signal = undefined } = {}) {
     return (await this.#request("draw", { body: { document, format }, signal })).text();
   }
 
@@ -60,12 +60,12 @@ export class Service {
     return (await this.#request("convert", { body: { document } })).json();
   }
 
-  /** Send a GET request with parameters, of which lists are repeated and empty values are left out. */
-  async get(path, { parameters = {}, signal } = {}) {
-    return this.request(path, { parameters, signal });
-  }
-
-  /** Send a request with parameters and a body: JSON or a file. */
+  /**
+   * Send a request with a body: JSON or a file. Parameters that are lists are repeated, empty ones are left out.
+   *
+   * @param {string} path
+   * @param {{parameters?: Object<string, any>, method?: string, body?: any, file?: File, signal?: AbortSignal}} options
+   */
   async request(path, { parameters = {}, ...options } = {}) {
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(parameters)) {
@@ -74,7 +74,7 @@ export class Service {
     return this.#request(query.size ? `${path}?${query}` : path, options);
   }
 
-  async #request(path, { signal, ...message }) {
+  async #request(path, { signal = undefined, ...message }) {
     for (let attempt = 1; ; attempt += 1) {
       const response = await this.#send(path, message, signal);
       if (response.ok) return response;
@@ -89,6 +89,7 @@ export class Service {
   async #send(path, { body = null, file = null, method = body === null ? "GET" : "POST" }, signal) {
     const headers = file || body === null ? {} : { "Content-Type": "application/json" };
     if (this.#key) headers.Authorization = `Bearer ${this.#key}`;
+    /** @type {RequestInit} */
     const options = { method, signal, headers, credentials: "omit", cache: "no-store" };
     if (file || body !== null) options.body = file ?? JSON.stringify(body);
     try {

@@ -1,6 +1,6 @@
 /* The minimum score slider, with a mark above it for each score in the text, and other choices of results. */
 
-import { byId, createSvg, formatScore } from "./dom.js";
+import { byId, createSvg, formatScore } from "../../web/shared/dom.js";
 
 const HEIGHT = 26;
 const THRESHOLD_NAMES = {

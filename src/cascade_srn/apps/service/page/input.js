@@ -1,7 +1,7 @@
 /* The text field: typing, pasting, dropping, opening a file, or choosing an example. */
 
-import { byId, createHtml, formatCount } from "./dom.js";
-import { countCodePoints } from "./offsets.js";
+import { byId, createHtml, formatCount } from "../../web/shared/dom.js";
+import { countCodePoints } from "../../web/shared/offsets.js";
 
 // In bytes: above the limits of any service, and small enough for a browser to show.
 const MAX_FILE_SIZE = 8_000_000;

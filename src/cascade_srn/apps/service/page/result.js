@@ -1,14 +1,14 @@
 /* The result: four views of one document, with one selected entity. */
 
+import { byId, formatCount } from "../../web/shared/dom.js";
+import { Labels } from "../../web/shared/labels.js";
+import { CodePoints } from "../../web/shared/offsets.js";
+import { addTabs } from "../../web/shared/tabs.js";
 import { filterByScore, groupMentions } from "./annotations.js";
 import { showCard } from "./card.js";
-import { byId, formatCount } from "./dom.js";
 import { showDrawing } from "./drawing.js";
 import { Graph } from "./graph.js";
-import { Labels } from "./labels.js";
-import { showEntities, showTriples } from "./lists.js";
-import { CodePoints } from "./offsets.js";
-import { addTabs } from "./tabs.js";
+import { showEntities, showTriples } from "./tables.js";
 
 /** The result of the last request. */
 export class Result {
@@ -62,7 +62,7 @@ export class Result {
     this.#highlighter = null;
     byId("view-drawing").replaceChildren();
     byId("status").textContent = "";
-    showCard(byId("card"), null, {});
+    byId("card").hidden = true;
     this.#toggle(false);
   }
 

@@ -1,9 +1,9 @@
 /* The card of the selected entity: its type, mentions and relations. */
 
+import { createHtml, formatCount, formatScore } from "../../web/shared/dom.js";
+import { createEntityButton, createRelationLabel } from "../../web/shared/lists.js";
+import { findContext } from "../../web/shared/offsets.js";
 import { entityKey } from "./annotations.js";
-import { createHtml, formatCount, formatScore } from "./dom.js";
-import { createEntityButton, createRelationLabel } from "./lists.js";
-import { findContext } from "./offsets.js";
 
 const MAX_MENTIONS = 3;
 

@@ -1,6 +1,6 @@
 /* The drawn graph: nodes and edges on a canvas of Cytoscape, their layout, selection and zoom. */
 
-import cytoscape from "./cytoscape.js";
+import cytoscape from "../vendor/cytoscape.js";
 import { placeComponents } from "./canvas_components.js";
 import { createStyle, readColours, styleEdge, styleNode } from "./canvas_style.js";
 import { createHtml } from "./dom.js";
@@ -209,7 +209,7 @@ export class Canvas {
 
 function loadScript(name) {
   return new Promise((resolve, reject) => {
-    const script = createHtml("script", { src: new URL(name, import.meta.url).href, load: resolve,
+    const script = createHtml("script", { src: new URL(`../vendor/${name}`, import.meta.url).href, load: resolve,
       error: () => reject(new Error(`${name} could not be loaded.`)) });
     document.head.append(script);
   });

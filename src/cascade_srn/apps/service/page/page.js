@@ -1,15 +1,15 @@
 /* The page: send the text to the service, and show the result or the error. */
 
+import { byId, formatCount } from "../../web/shared/dom.js";
+import { Labels } from "../../web/shared/labels.js";
+import { clearNotice, createKeyForm, createRetryButton, showBusy, showNotice } from "../../web/shared/notices.js";
+import { Service } from "../../web/shared/service.js";
+import { debounce, latestOnly } from "../../web/shared/timing.js";
 import { halveThresholds } from "./annotations.js";
-import { byId, formatCount } from "./dom.js";
 import { DOWNLOAD_FORMATS, download } from "./downloads.js";
 import { createTextInput } from "./input.js";
-import { Labels } from "./labels.js";
-import { clearNotice, createKeyForm, createRetryButton, showBusy, showNotice, showTextError } from "./notices.js";
 import { Result } from "./result.js";
 import { createScoreFilter } from "./score_filter.js";
-import { Service } from "./service.js";
-import { debounce, latestOnly } from "./timing.js";
 
 // Milliseconds without a change before a request is sent.
 const [TYPING_DELAY, SLIDER_DELAY] = [350, 60];
@@ -42,6 +42,13 @@ const filter = createScoreFilter({ onMinScore: () => show(), onRequest: () => re
 const requestKey = () => `${filter.overlaps} ${filter.lowersThresholds}`;
 const requestExtraction = debounce(() => attempt(extract), TYPING_DELAY);
 const requestDrawing = debounce(() => attempt(draw), SLIDER_DELAY);
+
+/** Show an error about the text below its field; an empty message removes it. */
+function showTextError(message) {
+  byId("text-error").textContent = message;
+  byId("text-error").hidden = !message;
+  input.field.setAttribute("aria-invalid", String(Boolean(message)));
+}
 
 /** Return whether the text can be sent, and show the error if it is too long. */
 function checkText() {
