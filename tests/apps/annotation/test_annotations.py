@@ -2,7 +2,7 @@
 
 import pytest
 
-from cascade_srn.apps.annotation.labels import Labels, read_labels
+from cascade_srn.apps.annotation.annotations import ProjectLabels, read_labels
 from cascade_srn.errors import CascadeError, DataError, SchemaError
 
 YAML = """
@@ -28,7 +28,7 @@ def test_a_file_with_definitions(tmp_path):
     assert labels.define("entities", "Method") == "A technique."
     assert labels.define("relations", "PART-OF") == "A is part of B."
     assert labels.define("entities", "Task") == ""
-    assert Labels.from_dict(labels.to_dict()) == labels
+    assert ProjectLabels.from_dict(labels.to_dict()) == labels
 
 
 def test_a_schema_file(tmp_path):

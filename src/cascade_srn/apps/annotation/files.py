@@ -1,7 +1,7 @@
-"""Durable storage of annotations: an append-only log and a snapshot that replaces it when it grows.
+"""Files of a project: the record, the texts, the log of changes, and folders that are copied into the project.
 
 A change is on disk before :meth:`ChangeLog.append` returns. A killed process leaves at most one incomplete line at the
-end of the log, whose change was never acknowledged.
+end of the log, whose change was never acknowledged. When the log grows, a snapshot replaces it.
 """
 
 from __future__ import annotations
@@ -9,14 +9,129 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from cascade_srn.errors import DataError
-from cascade_srn.formats.files import replacing, to_json
+from cascade_srn.formats.base import ReadContext, read_strictly
+from cascade_srn.formats.files import read_stored_json, replacing, to_json
+from cascade_srn.formats.json_records import Value
+from cascade_srn.formats.jsonl import read_document, to_record
+from cascade_srn.formats.reports import Place
 from cascade_srn.storage.atomic import open_without_links
+from cascade_srn.storage.bundled import find_model, is_model
+from cascade_srn.storage.limits import read_limits
+from cascade_srn.types import Document
+
+MARKER, GUIDELINES = "project.json", "guidelines.md"
+MODEL, ENCODER = "model", "encoder"
+FORMAT_VERSION = 1
+# Stored names that begin so are folders in the project.
+_HERE = "./"
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """Read ``project.json``.
+
+    Raises:
+        DataError: It is damaged, or of another version of the format.
+    """
+    record = read_stored_json(folder / MARKER, "Restore it from a backup")
+    known = {"version", "name", "labels", "settings", "model"}
+    if not isinstance(record, dict) or not known <= record.keys():
+        raise DataError(f"{folder / MARKER} is not the file of an annotation project", "Restore it from a backup")
+    if record["version"] != FORMAT_VERSION:
+        raise DataError(
+            f"{folder} has version {record['version']!r} of the project format, but this release reads "
+            f"{FORMAT_VERSION}",
+            "Update cascade-srn",
+        )
+    return record
+
+
+def _is_folder(path: str | Path | None) -> bool:
+    return path is not None and os.path.isdir(os.path.expanduser(path))
+
+
+def stored_model(model: str | Path | None) -> str | None:
+    """Return how a model is named in the project: a local folder is copied, so that the project can be moved."""
+    if model is None:
+        return None
+    if _is_folder(model):
+        if not is_model(model):
+            raise DataError(f"{model} is not the folder of a model", "Give a trained model", option="model")
+        return _HERE + MODEL
+    find_model(model)  # fails now if there is no such model
+    return str(model)
+
+
+def stored_encoder(encoder: str | None) -> str | None:
+    """Return how an encoder is named in the project; see :func:`stored_model`."""
+    return _HERE + ENCODER if _is_folder(encoder) else encoder
+
+
+def copy_inside(source: str | Path | None, stored: str | None, folder: Path) -> None:
+    """Copy a model or an encoder into the project, if its stored name says so."""
+    if source is not None and stored is not None and stored.startswith(_HERE):
+        shutil.copytree(os.path.expanduser(source), folder / stored)
+
+
+def find_inside(stored: str | None, folder: Path) -> str | None:
+    """Return the path of a stored name that is a folder in the project, or the name itself."""
+    return str(folder / stored) if stored is not None and stored.startswith(_HERE) else stored
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file, all or nothing."""
+    with replacing(path) as handle:
+        handle.write(text.encode())
+
+
+DOCUMENTS = "documents.jsonl"
+
+
+def check_new(documents: Iterable[Document], known: Mapping[str, Document]) -> list[Document]:
+    """Return the documents that are not known yet, without annotations.
+
+    Raises:
+        DataError: A document has no usable id or too many words, or has the id of another text.
+    """
+    new: dict[str, Document] = {}
+    limits = read_limits()
+    for document in documents:
+        limits.check_words(sum(map(len, document.sentences)), f"document {document.id!r}")
+        plain = without_annotations(document)
+        if document.id in ("", ".", ".."):
+            raise DataError(f"a document has the id {document.id!r}", "Give each document a name")
+        same = known.get(plain.id) or new.get(plain.id)
+        if same is not None and same.text != plain.text:
+            raise DataError(f"two documents have the id {plain.id!r}, but other texts", "Give each text its own id")
+        if same is None:
+            new[plain.id] = plain
+    return list(new.values())
+
+
+def without_annotations(document: Document) -> Document:
+    """Return a document with its words only, and without sentences that have none."""
+    sentences = tuple(sentence.annotated((), ()) for sentence in document.sentences if len(sentence))
+    return Document(document.text, sentences, document.id)
+
+
+def read_stored_documents(records: Iterable[dict[str, Any]]) -> Iterator[Document]:
+    """Return the documents of the records of ``documents.jsonl``."""
+    context = ReadContext()
+    for number, record in enumerate(records, 1):
+        yield read_strictly(read_document, Value(record, Place(DOCUMENTS, f"line {number}")), context)
+
+
+def document_line(document: Document) -> str:
+    """Return the line of a document, without annotations."""
+    record = to_record(document)
+    return f"{to_json({key: record[key] for key in ('id', 'text', 'words')})}\n"
+
 
 logger = logging.getLogger("cascade_srn.apps.annotation")
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from cascade_srn.apps.annotation.log import LOG, SNAPSHOT, AppendOnlyFile, Change, ChangeLog, read_lines
+from cascade_srn.apps.annotation.files import LOG, SNAPSHOT, AppendOnlyFile, Change, ChangeLog, read_lines
 from cascade_srn.errors import DataError
 
 

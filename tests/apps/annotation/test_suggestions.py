@@ -6,10 +6,12 @@ import pytest
 from tests.apps.annotation.projects import FIRST, MARKED, make_project
 
 from cascade_srn.apps.annotation.annotations import Annotation
-from cascade_srn.apps.annotation.queue import QueueFilter, list_queue, order_documents
 from cascade_srn.apps.annotation.suggestions import (
     SUGGESTIONS,
+    QueueFilter,
     Suggestions,
+    list_queue,
+    order_documents,
     remove_older,
     suggestion_line,
     write_priorities,
