@@ -319,8 +319,6 @@ def _read_tables(
     found = [fields.read(record | {"id": record["document_id"]}) for record in _rows(small)]
     place = ["document_id", "shard", "row"]
     places = documents.select(place).append_column("document", pa.array(range(len(found)), pa.int64()))
-    if places.group_by(place).aggregate([]).num_rows != len(found):
-        raise DataError(f"{folder} has documents with the same id, shard and row", "Run the corpus job again")
     tables = {
         "documents": documents.select([*place, "input", "text"])
         .append_column("date", pa.array([date for date, _ in found], pa.string()))
@@ -388,6 +386,5 @@ def _find_origins(documents: pyarrow.Table, manifest: Mapping[str, Any]) -> list
 
 def _find_version(manifest: Mapping[str, Any]) -> str | None:
     """Return the version of the package that a manifest names."""
-    software = manifest.get("software")
-    found = software.get("cascade-srn") if isinstance(software, Mapping) else None
-    return found if isinstance(found, str) else None
+    found: str | None = manifest.get("software", {}).get("cascade-srn")
+    return found

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from cascade_srn.apps.graph.export import neo4j, rdf, xml
 from cascade_srn.apps.graph.export.filtering import ExportFilter, FilteredGraph
-from cascade_srn.apps.graph.store import Graph, open_graph
+from cascade_srn.apps.graph.store import Graph, check_folder, open_graph
 from cascade_srn.config import require_choice
 from cascade_srn.errors import DataError
 from cascade_srn.storage.atomic import replacing, replacing_folder
@@ -121,7 +121,10 @@ def export_graph(
     require_choice("format", name, tuple(FORMATS), option="format")
     rdf.check_base_iri(base_iri)
     write_file, write_folder = FORMATS[name].write_file, FORMATS[name].write_folder
-    (_check_file if write_file else _check_folder)(path, overwrite)
+    if write_file:
+        _check_file(path, overwrite)
+    else:
+        check_folder(path, "an export", lambda folder: (folder / RECORD).is_file(), overwrite=overwrite)
     with _opened(graph) as source, FilteredGraph(source, chosen or ExportFilter()) as filtered:
         next_step = ""
         if write_file is not None:
@@ -165,14 +168,3 @@ def _check_file(path: Path, overwrite: bool) -> None:
         raise DataError(f"{path} is a folder, but this format is a file", "Give the path of a file", option="output")
     if os.path.isfile(path) and not overwrite:
         raise DataError(f"{path} exists", "Choose another path, or replace it", option="overwrite")
-
-
-def _check_folder(path: Path, overwrite: bool) -> None:
-    if path.exists() and not path.is_dir():
-        raise DataError(f"{path} is a file, but this format is a folder", "Give the path of a folder", option="output")
-    if not path.is_dir() or not any(path.iterdir()):
-        return
-    if not (path / RECORD).is_file():
-        raise DataError(f"{path} contains other files", "Choose a new or empty folder", option="output")
-    if not overwrite:
-        raise DataError(f"{path} contains an export", "Choose another folder, or replace it", option="overwrite")
