@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, Unpack
+from typing import Any
 
 from cascade_srn.apps.integrations.graphs import (
     GraphAdapter,
     GraphEntity,
-    GraphOptions,
     GraphRelation,
     ModelLike,
 )
@@ -64,11 +63,10 @@ class CascadeEntityRelationExtractor(EntityRelationExtractor):
         *,
         create_lexical_graph: bool = True,
         on_error: OnError = OnError.RAISE,
-        **options: Unpack[GraphOptions],
+        **options: Any,
     ) -> None:
         super().__init__(on_error=on_error, create_lexical_graph=create_lexical_graph)
-        options["on_error"] = "raise" if on_error == OnError.RAISE else _log
-        self.adapter = GraphAdapter(model, **options)
+        self.adapter = GraphAdapter(model, on_error="raise" if on_error == OnError.RAISE else _log, **options)
 
     @validate_call  # a pipeline passes the outputs of other components as dictionaries
     async def run(
