@@ -15,7 +15,7 @@ WITHOUT_TORCH := tests/text tests/formats tests/drawing tests/storage tests/test
 	--ignore tests/formats/test_streams.py
 INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all test-pythons docs lint format types wheel clean
+.PHONY: demo test test-all test-pythons docs lint lint-js format types wheel clean
 
 # Extract from three abstracts with the model that ships with the package: a table here, a picture in demo.html.
 demo: $(READY)
@@ -48,6 +48,10 @@ docs: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+# Imports, names and types of the JavaScript of the pages. Needs Node; npx downloads TypeScript the first time.
+lint-js:
+	npx --yes --package typescript@5.9.3 tsc -p jsconfig.json
 
 types: $(READY)
 	$(BIN)/mypy -n 2

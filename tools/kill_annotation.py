@@ -169,11 +169,11 @@ class Client(threading.Thread):
 
 def serve(folder: str, ready: Connection, log_bytes: int) -> None:
     """Run the service in this process."""
-    from cascade_srn.apps.annotation import log
+    from cascade_srn.apps.annotation import files
     from cascade_srn.apps.annotation.server.app import serve_project
     from cascade_srn.apps.web.settings import ServeSettings
 
-    log.MAX_BYTES = log_bytes  # small, so that kills also hit the compaction of the log
+    files.MAX_BYTES = log_bytes  # small, so that kills also hit the compaction of the log
     serve_project(folder, ServeSettings(port=0), on_ready=ready.send)
 
 
@@ -221,12 +221,12 @@ def edit(ready: Connection, journal: Journal, seed: str) -> list[Client]:
 
 def disturb(folder: Path, kills: int, *, seed: int = 0, longest: float = 1.0, log_bytes: int = 60_000) -> Journal:
     """Run the experiment in a folder."""
-    from cascade_srn.apps.annotation.labels import Labels
+    from cascade_srn.apps.annotation.annotations import ProjectLabels
     from cascade_srn.apps.annotation.project import Project
     from cascade_srn.types import Document
 
     rng, journal, place = random.Random(seed), Journal(), folder / "project"
-    labels = Labels.from_dict({"entities": list(ENTITIES), "relations": list(RELATIONS)})
+    labels = ProjectLabels.from_dict({"entities": list(ENTITIES), "relations": list(RELATIONS)})
     documents = [Document.from_text(make_text(rng), id=f"texts/{number}") for number in range(8)]
     Project.create(place, documents, labels).close()
     context = multiprocessing.get_context("forkserver")

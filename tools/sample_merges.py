@@ -18,10 +18,10 @@ from pathlib import Path
 
 from cascade_srn.apps.graph import GraphSettings
 from cascade_srn.apps.graph.build import collect_surfaces, iterate_texts
-from cascade_srn.apps.graph.fuzzy import find_pairs
 from cascade_srn.apps.graph.load import load
 from cascade_srn.apps.graph.normalise import squeeze
 from cascade_srn.apps.graph.resolve import count_words, describe_forms, resolve
+from cascade_srn.apps.graph.rules import find_pairs
 
 COLUMNS = ("kind", "first", "second", "first_label", "second_label", "step", "reason", "score", "judgement")
 MERGED = {"text": 40, "head": 30, "acronym": 30, "fuzzy": 50}

@@ -1,12 +1,35 @@
-"""The HTML layout: everything is drawn once, and nothing overlaps."""
+"""The layout: chunks, arcs, everything is drawn once, and nothing overlaps."""
 
 from itertools import combinations, pairwise
 
 import pytest
 from hypothesis import given
-from tests.drawing.sentences import ALL, EMPTY, LONG_ENTITY, NESTED, PARALLEL, PLAIN, sentences
+from hypothesis import strategies as st
+from tests.drawing.sentences import (
+    ALL,
+    EMPTY,
+    LONG_ENTITY,
+    MIXED,
+    NESTED,
+    PARALLEL,
+    PLAIN,
+    RIGHT_TO_LEFT,
+    sentences,
+)
 
-from cascade_srn.drawing.layout import LONG_ARC, assign_rows, lay_out
+from cascade_srn.drawing.layout import (
+    LONG_ARC,
+    MAX_CHUNK_WIDTH,
+    anchor_word,
+    assign_levels,
+    assign_rows,
+    lay_out,
+    offset_gaps,
+    place_arcs,
+    split_chunks,
+    terminal_width,
+    text_direction,
+)
 from cascade_srn.types import Sentence, Span, Triple
 
 
@@ -113,7 +136,7 @@ def test_default_gaps(sentence):
 def test_text_between_words():
     layout = lay_out(PLAIN, gaps=[" ", " ( sic ) ", "", " ", " ", " ", ""])
     cells = [cell for chunk in layout.chunks for cell in chunk.cells]
-    assert [cell.aside for cell in cells] == ["", "( sic )", "", "", "", "", ""]
+    assert [cell.after.strip() for cell in cells] == ["", "( sic )", "", "", "", "", ""]
     assert [cell.gap for cell in cells] == [True, True, False, True, True, True, False]
 
 
@@ -124,4 +147,118 @@ def test_split_entity_continues_in_the_next_chunk():
 
 
 def test_empty_sentence():
-    assert lay_out(EMPTY).chunks == []
+    assert lay_out(EMPTY).chunks == split_chunks(EMPTY, offset_gaps(EMPTY)) == []
+
+
+@given(sentences())
+def test_chunks_are_the_sentence_in_order(sentence):
+    found = split_chunks(sentence, offset_gaps(sentence))
+    assert [word for first, end in found for word in range(first, end)] == list(range(len(sentence)))
+    assert all(first < end for first, end in found)
+
+
+def test_overlapping_entities_stay_together_and_plain_words_do_not():
+    one = Sentence.from_words(["a", "b", "c", "d", "e", "f"], [Span(1, 3, "T"), Span(2, 5, "T"), Span(2, 3, "T")])
+    assert split_chunks(one, offset_gaps(one)) == [(0, 1), (1, 5), (5, 6)]
+
+
+def test_long_chain_of_overlapping_entities_is_split():
+    assert split_chunks(NESTED, offset_gaps(NESTED)) == [(0, 1), (1, 5), (5, 6), (6, 7), (7, 8)]
+
+
+def test_adjacent_entities_are_separate_chunks():
+    one = Sentence.from_words(["a", "b"], [Span(0, 1, "T"), Span(1, 2, "T")])
+    assert split_chunks(one, offset_gaps(one)) == [(0, 1), (1, 2)]
+
+
+def test_long_entity_is_split():
+    parts = [part for part in split_chunks(LONG_ENTITY, offset_gaps(LONG_ENTITY)) if part[0] >= 2 and part[1] <= 22]
+    assert parts == [(2, 8), (8, 14), (14, 20), (20, 22)]
+    assert all(sum(terminal_width(w) + 1 for w in LONG_ENTITY.words[a:b]) <= MAX_CHUNK_WIDTH for a, b in parts)
+
+
+def test_words_without_a_space_between_them_stay_together():
+    one = Sentence(("Lund", ".", "Next"), ((0, 4), (4, 5), (6, 10)))
+    assert offset_gaps(one) == ["", " ", ""]
+    assert split_chunks(one, offset_gaps(one)) == [(0, 2), (2, 3)]
+
+
+@pytest.mark.parametrize(("text", "expected"), [("abc", 3), ("語語", 4), ("é", 1), ("e\u0301", 1), ("", 0)])
+def test_width(text, expected):
+    assert terminal_width(text) == expected
+
+
+def test_text_direction():
+    assert text_direction(RIGHT_TO_LEFT.words) == "rtl"
+    assert text_direction(MIXED.words) == "ltr"
+    assert text_direction(["1", "."]) == "ltr"
+
+
+INTERVALS = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 8)).map(lambda p: (p[0], p[0] + p[1])), max_size=12)
+
+
+@given(INTERVALS)
+def test_intervals_on_one_level_do_not_overlap(intervals):
+    placed = list(zip(intervals, assign_levels(intervals), strict=True))
+    for (one, level), (other, other_level) in combinations(placed, 2):
+        if level == other_level:
+            assert one[1] <= other[0] or other[1] <= one[0]
+        if one != other and one[0] <= other[0] and other[1] <= one[1]:
+            assert level > other_level
+
+
+@given(INTERVALS)
+def test_no_level_is_empty(intervals):
+    levels = set(assign_levels(intervals))
+    assert levels == set(range(len(levels)))
+
+
+def test_touching_intervals_share_a_level():
+    assert assign_levels([(0, 2), (2, 5), (1, 3)]) == [0, 0, 1]
+
+
+def test_entity_is_anchored_in_its_middle():
+    assert [anchor_word(Span(4, end, "T")) for end in (5, 6, 7, 8)] == [4, 4, 5, 5]
+
+
+@given(sentences())
+def test_ends_have_distinct_positions_in_word_order(sentence):
+    arcs = place_arcs(sentence.triples)
+    assert [arc.triple for arc in arcs] == list(dict.fromkeys(sentence.triples))
+    ends = sorted([(arc.left, arc.left_word) for arc in arcs] + [(arc.right, arc.right_word) for arc in arcs])
+    assert [stop for stop, _ in ends] == list(range(2 * len(arcs)))
+    assert [word for _, word in ends] == sorted(word for _, word in ends)
+    for arc in arcs:
+        assert arc.left < arc.right
+        assert {arc.left_word, arc.right_word} == {anchor_word(arc.triple.head), anchor_word(arc.triple.tail)}
+
+
+def test_arcs_between_the_same_words_nest():
+    outer, *inner = place_arcs(PARALLEL.triples)
+    for arc in inner:
+        assert outer.left < arc.left < arc.right < outer.right
+        assert outer.level > arc.level
+        outer = arc
+
+
+def test_arcs_of_one_word_that_can_nest_do_not_cross():
+    a, b, c = (Span(n, n + 1, "T") for n in (0, 3, 6))
+    short, long = place_arcs([Triple(a, "r", b), Triple(a, "r", c)])
+    assert long.left < short.left < short.right < long.right
+    long, short = place_arcs([Triple(a, "r", c), Triple(b, "r", c)])
+    assert long.left < short.left < short.right < long.right
+    left, right = place_arcs([Triple(a, "r", b), Triple(b, "r", c)])
+    assert left.right < right.left
+    assert left.level == right.level == 0
+
+
+def test_direction_of_arcs():
+    arcs = place_arcs(PARALLEL.triples)
+    assert [arc.forward for arc in arcs] == [True, False, True, True]
+
+
+def test_repeated_relation_of_an_entity_with_itself():
+    to_itself = next(triple for triple in NESTED.triples if triple.head == triple.tail)
+    (arc,) = place_arcs([to_itself, to_itself])
+    assert (arc.left, arc.right, arc.level) == (0, 1, 0)
+    assert arc.forward

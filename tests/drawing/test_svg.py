@@ -72,8 +72,8 @@ def test_long_words_are_shortened_in_titles():
     root = draw(Document.from_sentences([sentence(f"{word} b", [(0, 1, "Method"), (1, 2, "Task")], [(0, "R", 1)])]))
     short = f"{'a' * 60} … {'a' * 20}"
     titles = [title.text for title in root.iter(f"{NAME}title")]
-    assert titles.count(f"{short}: Method") > 20
-    assert titles.count(f"{short} — R → b, score 0.88") > 20
+    assert titles.count(f"{short}: Method") == 1
+    assert f"{short} — R → b, score 0.88" in titles
     assert max(map(len, titles)) < 120
     assert root.find(f"{NAME}desc").text.splitlines()[:2] == [f"{word} b", f"{short}: Method"]
 

@@ -44,7 +44,7 @@ def annotate(
     if not texts and (labels is not None or model is not None):
         raise ConfigError("labels and a model are only used to create a project", "Give texts as well", option="texts")
     if texts and not _is_filled(project):
-        from cascade_srn.apps.annotation.creation import ProjectInput, create_project
+        from cascade_srn.apps.annotation.exchange import ProjectInput, create_project
 
         given = ProjectInput(texts=texts, labels=labels, model=model)
         create_project(project, given, tell=print_note).close()

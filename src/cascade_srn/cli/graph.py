@@ -5,13 +5,15 @@ from typing import Annotated, Any
 
 import typer
 
-from cascade_srn.cli.failures import print_note
-from cascade_srn.cli.graph_export import export
+from cascade_srn.cli.failures import join_lines, print_note
 from cascade_srn.cli.graph_serve import serve
+from cascade_srn.cli.options import make_settings
 
 app = typer.Typer(help="Build, explain, export and explore knowledge graphs.", no_args_is_help=True)
 app.command()(serve)
 
+# Typed here, since importing the exports would slow down the help.
+EXPORT_FORMATS = "graphml, gexf, turtle, ntriples, jsonld, neo4j-csv, neo4j-parquet or csv"
 _Files = Annotated[
     list[Path],
     typer.Argument(metavar="CORPUS…", help="Folders of corpus jobs, or extracted JSON lines, also compressed."),
@@ -65,30 +67,17 @@ def build(
 
     The folder has the tables as Parquet and in a DuckDB file.
     """
+    given = locals()
     from cascade_srn.apps.graph import GraphSettings
     from cascade_srn.apps.graph import build as build_graph
 
-    settings = GraphSettings(
-        text=text,
-        types=types,
-        heads=heads,
-        acronyms=acronyms,
-        fuzzy=fuzzy,
-        fuzzy_threshold=fuzzy_threshold,
+    settings = make_settings(
+        GraphSettings,
+        given | {name: _as_text(given[name]) for name in ("aliases", "merges", "splits", "schema")},
         generic=keep_generic,
-        generic_labels=tuple(generic_label) if generic_label else GraphSettings().generic_labels,
-        coreference=coreference,
-        aliases=_as_text(aliases),
-        merges=_as_text(merges),
-        splits=_as_text(splits),
-        schema=_as_text(schema),
+        generic_labels=tuple(generic_label) if generic_label else GraphSettings.generic_labels,
         symmetric=_as_list(symmetric),
         acyclic=_as_list(acyclic),
-        min_score=min_score,
-        min_count=min_count,
-        date_field=date_field,
-        date_pattern=date_pattern,
-        title_field=title_field,
     )
     report = build_graph(corpus, output, settings, overwrite=overwrite)
     for note in report.notes:
@@ -129,7 +118,36 @@ def explain(
     _print_rows("Mentions", found["mentions"], "{document_id} [{start}, {end}): {text} ({label})")
 
 
-app.command()(export)
+@app.command()
+def export(
+    graph: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the graph.")],
+    output: Annotated[Path, typer.Option(metavar="PATH", help="File to write; for neo4j and csv, a new folder.")],
+    format: Annotated[
+        str | None, typer.Option(metavar="F", help=f"{EXPORT_FORMATS}. Default: from the file ending of PATH.")
+    ] = None,
+    min_score: Annotated[float, typer.Option(help="Only edges whose best score is at least this.")] = 0.0,
+    min_count: Annotated[int, typer.Option(help="Only edges with at least this number of relations.")] = 1,
+    labels: Annotated[str, typer.Option(metavar="A,B", help="Only nodes of these types. Default: all.")] = "",
+    relations: Annotated[str, typer.Option(metavar="A,B", help="Only edges of these types. Default: all.")] = "",
+    base_iri: Annotated[
+        str, typer.Option(metavar="IRI", help="RDF: beginning of the IRIs of nodes, documents and facts.")
+    ] = "urn:cascade-srn:",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier export.")] = False,
+) -> None:
+    """Write a graph in a format of other programs.
+
+    The output is written atomically. Nodes without an edge are left out if --min-score, --min-count or --relations is
+    given.
+    """
+    from cascade_srn.apps.graph.export import ExportFilter, export_graph
+
+    chosen = ExportFilter(min_score, min_count, _as_list(labels) or (), _as_list(relations) or ())
+    report = export_graph(graph, output, format, chosen=chosen, base_iri=base_iri, overwrite=overwrite)
+    counts = f"{report.n_nodes:,} nodes and {report.n_edges:,} edges"
+    typer.echo(join_lines(f"Wrote {counts} to {output} ({report.format})."), err=True)
+    if report.next_step:
+        typer.echo(f"To import the files, run this in {output}:", err=True)
+        typer.echo(report.next_step)
 
 
 def _print_counts(title: str, counts: dict[str, int]) -> None:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin,
 import typer
 
 from cascade_srn.apps.web.settings import KEY_VARIABLE
-from cascade_srn.config import Settings, require_choice
+from cascade_srn.config import CONSTRAINTS, OVERLAPS, Settings, require_choice
 from cascade_srn.errors import ConfigError
+from cascade_srn.text.presplit import SEGMENTERS
 
 if TYPE_CHECKING:
     from cascade_srn.text.segment import Segmenter
@@ -42,13 +43,14 @@ SavedModel = Annotated[str | None, typer.Option(help=COMMON["model"])]
 Constraints = Annotated[
     str | None,
     typer.Option(
-        metavar="off|on", help="Apply the constraints of the schema to relations. Default: the choice of the model."
+        metavar="|".join(CONSTRAINTS),
+        help="Apply the constraints of the schema to relations. Default: the choice of the model.",
     ),
 ]
 Overlaps = Annotated[
     str | None,
     typer.Option(
-        metavar="flat|nested|all",
+        metavar="|".join(OVERLAPS),
         help="Entities that share words: keep the best (flat), allow one inside another (nested), or keep all. "
         "Default: the choice stored with the model, else flat.",
     ),
@@ -84,7 +86,7 @@ KeepEscapes = Annotated[
 SegmenterName = Annotated[
     str,
     typer.Option(
-        metavar="rules|lines|spaces",
+        metavar="|".join(SEGMENTERS),
         help="How to split text. lines: one sentence per line. spaces: also split words at spaces only.",
     ),
 ]
@@ -180,7 +182,6 @@ def _parse_list(name: str, value: Any, hint: Any) -> Any:
 
 def find_segmenter(name: str, skip: str = "") -> Segmenter:
     """Return the segmenter with this name. ``skip`` has the names of the parts to leave out, separated by commas."""
-    from cascade_srn.text.presplit import SEGMENTERS
     from cascade_srn.text.segment import make_segmenter
 
     require_choice("segmenter", name, tuple(SEGMENTERS))

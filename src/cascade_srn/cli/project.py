@@ -71,7 +71,7 @@ def create(
     ] = None,
 ) -> None:
     """Create an annotation project from raw text or annotated data."""
-    from cascade_srn.apps.annotation.creation import ProjectInput, create_project
+    from cascade_srn.apps.annotation.exchange import ProjectInput, create_project
     from cascade_srn.apps.annotation.project import ProjectSettings
     from cascade_srn.formats.alignment import Align
 
@@ -111,7 +111,7 @@ def add(
     segmenter: SegmenterName = "rules",
 ) -> None:
     """Add raw text to a project. Documents that it has already are left out."""
-    from cascade_srn.apps.annotation.creation import ProjectInput, add_texts
+    from cascade_srn.apps.annotation.exchange import ProjectInput, add_texts
     from cascade_srn.apps.annotation.project import Project
 
     given = ProjectInput(texts=texts, per=per, field=field, id_field=id_field, segmenter=find_segmenter(segmenter))

@@ -16,7 +16,7 @@ from cascade_srn.cli.options import BatchWords, Device, Precision, SegmenterName
 from cascade_srn.errors import ConfigError
 
 if TYPE_CHECKING:
-    from cascade_srn.apps.annotation.selection_files import ReadableTexts
+    from cascade_srn.apps.annotation.selection import ReadableTexts
     from cascade_srn.extractor import Extractor
     from cascade_srn.inputs.sources import Sources
     from cascade_srn.text.segment import Segmenter
@@ -87,9 +87,8 @@ def select(
 
     Unreadable texts are skipped with a note, and the exit code is then 1. It is 2 if nothing was selected.
     """
-    from cascade_srn.apps.annotation.selection import choose_strategy
+    from cascade_srn.apps.annotation.selection import ReadableTexts, choose_format, choose_strategy, write_selected
     from cascade_srn.apps.annotation.selection import select as select_units
-    from cascade_srn.apps.annotation.selection_files import ReadableTexts, choose_format, write_selected
     from cascade_srn.apps.annotation.units import UnitSettings
     from cascade_srn.apps.extract.writers import check_output
     from cascade_srn.config import require_range

@@ -1,4 +1,4 @@
-"""Colours of labels in the light and the dark theme.
+"""Colours of labels in the light and the dark theme, and the appearance of annotations.
 
 The eight colours are those of Okabe and Ito, which colour-blind readers can distinguish, with grey instead of black and
 in an order that keeps neighbours far apart. From the ninth label on, they repeat with a dashed or dotted pattern. The
@@ -11,8 +11,13 @@ Each colour has five shades per theme:
 * ``line``: the arc of a relation on the background (3 : 1), with ``word`` for its label (4.5 : 1)
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cascade_srn.schema import Schema
+from cascade_srn.types import Sentence, Span, Triple
 
 SEEDS = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#0072b2", "#d55e00", "#f0e442", "#616a73")
 PATTERNS = ("solid", "dashed", "dotted")
@@ -99,6 +104,49 @@ def colour_class(label: str, labels: Sequence[str]) -> str:
     pattern = PATTERNS[position // len(SEEDS) % len(PATTERNS)]
     number = f"c{position % len(SEEDS)}"
     return number if pattern == "solid" else f"{number} {pattern}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The appearance of one entity or relation: CSS classes, a tag after its label, and a note on hover."""
+
+    css: str
+    tag: str = ""
+    note: str = ""
+
+
+Marks = Mapping[Span | Triple, Mark]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelColours:
+    """Entity types and relation types in the order of their colours, and the symmetric relations."""
+
+    entity_types: tuple[str, ...] = ()
+    relation_types: tuple[str, ...] = ()
+    symmetric: frozenset[str] = field(default=frozenset())
+
+    @classmethod
+    def collect(cls, schema: Schema | None, sentences: Iterable[Sentence]) -> LabelColours:
+        """Return the labels of the schema, then all other labels of the sentences in alphabetical order."""
+        sentences = list(sentences)
+        known = cls() if schema is None else cls(schema.entity_types, schema.relation_types, schema.symmetric)
+        entities = {entity.label for sentence in sentences for entity in sentence.entities}
+        relations = {triple.label for sentence in sentences for triple in sentence.triples}
+        return cls(
+            known.entity_types + tuple(sorted(entities - set(known.entity_types))),
+            known.relation_types + tuple(sorted(relations - set(known.relation_types))),
+            known.symmetric,
+        )
+
+    def make_marks(self, sentence: Sentence) -> dict[Span | Triple, Mark]:
+        """Return a mark with the colour of its label for each entity and relation."""
+        marks: dict[Span | Triple, Mark] = {}
+        for entity in sentence.entities:
+            marks[entity] = Mark(colour_class(entity.label, self.entity_types))
+        for triple in sentence.triples:
+            marks[triple] = Mark(colour_class(triple.label, self.relation_types))
+        return marks
 
 
 def colour_rules() -> str:

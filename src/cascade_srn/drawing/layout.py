@@ -1,27 +1,50 @@
-"""Lay out a sentence as chunks for HTML: words, bars under them and arcs above them, in small CSS grids.
+"""Lay out a sentence as chunks: words, bars under them and arcs above them, in small grids.
 
 Only the browser knows the width of a word, since it knows the font, the zoom and the script. So this layout contains no
-lengths. A sentence is a row of *chunks*. Each chunk is a CSS grid whose columns get their widths from words, entity
-labels and relation labels. All chunks share a base line and row heights, so an arc continues from chunk to chunk at the
-same height, and the browser can break the line between any two chunks. Nothing overlaps, no script is needed, and the
-grid mirrors right-to-left text by itself.
+lengths. A sentence is a row of *chunks*. Each chunk is a grid whose columns get their widths from words, entity labels
+and relation labels: from the browser in HTML, where it is a CSS grid, and from estimates in SVG. All chunks share a
+base line and row heights, so an arc continues from chunk to chunk at the same height, and lines can break between any
+two chunks. Nothing overlaps, no script is needed, and CSS mirrors right-to-left text by itself.
 
 An arc that crosses a line break continues on the next line at the same height and in the same colour. Long arcs have
 their label twice, once in each half, with an arrow that shows the direction of the relation.
 """
 
+import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
-from cascade_srn.drawing.labels import MAX_CHUNK_WIDTH, split_chunks, terminal_width, text_direction
 from cascade_srn.types import Sentence, Span, Triple
 
+# Overlapping entities stay on one line up to this number of characters, which fits on a phone.
+MAX_CHUNK_WIDTH = 30
 # An arc over more characters has its label twice.
 LONG_ARC = 60
 # Font size of labels relative to words, with their weight.
 LABEL_SIZE = 0.75
+
+# Character widths of a common sans-serif font, in hundredths of the font size.
+_CHARS_BY_WIDTH = {
+    20: "'ijl|",
+    29: " !,./:;I[\\]ft",
+    36: '"()-`r{}',
+    42: "*^",
+    53: "Jcksvxyz",
+    58: "#$0123456789?L_abdeghnopqu",
+    61: "+<=>~FTZ",
+    70: "&ABEKPSVXY",
+    76: "CDHNRUw",
+    81: "GOQ",
+    89: "Mm%",
+    98: "W@",
+}
+_CHAR_WIDTHS = {char: width / 100 for width, chars in _CHARS_BY_WIDTH.items() for char in chars}
+_OTHER_WIDTH, _WIDE_WIDTH = 0.62, 1.02
+# Width of bold text relative to regular text.
+BOLD = 1.08
 
 # The first word and the one after the last.
 WordRange = tuple[int, int]
@@ -44,20 +67,29 @@ class Arc:
     level: int
     forward: bool
 
+    def arrows(self, symmetric: Collection[str]) -> tuple[bool, bool]:
+        """Return whether the left and the right end have an arrow."""
+        directed = self.triple.label not in symmetric
+        return directed and not self.forward, directed and self.forward
+
 
 @dataclass(frozen=True, slots=True)
 class WordCell:
-    """A word with the entity whose bar is next to it, and in ``aside`` the text after it that belongs to no word.
+    """A word with the entity whose bar is next to it, and in ``after`` the text up to the next word.
 
-    ``gap``: white space follows. ``joined``: that white space is inside the entity.
+    ``joined``: that text is inside the entity.
     """
 
     text: str
     columns: ColumnRange
     entity: Span | None
-    gap: bool
+    after: str
     joined: bool
-    aside: str
+
+    @property
+    def gap(self) -> bool:
+        """Whether white space follows."""
+        return any(map(str.isspace, self.after))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +131,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class SentenceLayout:
     """A sentence as chunks. ``n_rows`` is the number of bar rows of each chunk."""
 
     chunks: list[Chunk]
@@ -108,8 +140,12 @@ class Layout:
 
 
 def lay_out(
-    sentence: Sentence, *, gaps: Sequence[str] | None = None, labels: Mapping[Triple, str] | None = None
-) -> Layout:
+    sentence: Sentence,
+    *,
+    gaps: Sequence[str] | None = None,
+    labels: Mapping[Triple, str] | None = None,
+    max_width: int = MAX_CHUNK_WIDTH,
+) -> SentenceLayout:
     """Lay out a sentence. ``gaps`` is the text after each word, ``labels`` are those of the arcs."""
     gaps = offset_gaps(sentence) if gaps is None else gaps
     arc_labels = {triple: triple.label for triple in sentence.triples} | dict(labels or {})
@@ -117,14 +153,16 @@ def lay_out(
     rows = assign_rows(sentence.entities)
     nearest = _find_nearest(rows, len(sentence))
     columns = _GridColumns(sentence, arcs)
-    spans = split_chunks(sentence, gaps)
+    spans = split_chunks(sentence, gaps, max_width)
     for arc in arcs:
-        spans = _join_for_label(terminal_width(arc_labels[arc.triple]), arc, spans, columns)
+        spans = _join_for_label(terminal_width(arc_labels[arc.triple]), arc, spans, columns, max_width)
     chunks = [Chunk() for _ in spans]
     for chunk, (first, end) in zip(chunks, spans, strict=True):
         for word in range(first, end):
+            entity = nearest[word]
+            joined = entity is not None and entity == nearest[word + 1]
             place = columns.of_words(word, word + 1, first)
-            chunk.cells.append(_make_cell(sentence.words[word], word, nearest, place, gaps[word]))
+            chunk.cells.append(WordCell(sentence.words[word], place, entity, gaps[word], joined))
     starts = [first for first, _ in spans]
     for entity, row in rows.items():
         # Bisection, since there may be thousands of entities and chunks.
@@ -136,7 +174,7 @@ def lay_out(
             chunks[at].bars.append(Bar(entity, row, place, opens, closes, closes and bool(gaps[high - 1])))
     for number, arc in enumerate(arcs):
         _add_curves(number, arc, chunks, spans, columns)
-    return Layout(chunks, 1 + max(rows.values(), default=-1), text_direction(sentence.words))
+    return SentenceLayout(chunks, 1 + max(rows.values(), default=-1), text_direction(sentence.words))
 
 
 def offset_gaps(sentence: Sentence) -> list[str]:
@@ -145,6 +183,75 @@ def offset_gaps(sentence: Sentence) -> list[str]:
     return [" " * (start > end) for start, (_, end) in zip(starts, sentence.offsets, strict=False)] + [""] * bool(
         sentence.words
     )
+
+
+def terminal_width(text: str) -> int:
+    """Return the width of a text in terminal columns: 2 for a wide character, 0 for a combining one."""
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
+    )
+
+
+def text_width(text: str, font_size: float) -> float:
+    """Estimate the width of a text in a sans-serif font."""
+    return font_size * sum(map(_char_width, text))
+
+
+def _char_width(char: str) -> float:
+    if char in _CHAR_WIDTHS:
+        return _CHAR_WIDTHS[char]
+    if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0.0
+    return _WIDE_WIDTH if unicodedata.east_asian_width(char) in "WF" or ord(char) > 0xFFFF else _OTHER_WIDTH
+
+
+def cut_to_width(text: str, font_size: float, max_width: float) -> list[str]:
+    """Cut a text into pieces of at most ``max_width``, each with at least one character."""
+    pieces, start, piece_width = [], 0, 0.0
+    for i, char in enumerate(text):
+        step = font_size * _char_width(char)
+        if i > start and piece_width + step > max_width:
+            pieces.append(text[start:i])
+            start, piece_width = i, 0.0
+        piece_width += step
+    return [*pieces, text[start:]]
+
+
+def text_direction(words: Sequence[str]) -> str:
+    """Return ``rtl`` if most letters belong to right-to-left scripts, else ``ltr``."""
+    classes = [unicodedata.bidirectional(char) for word in words for char in word]
+    return "rtl" if sum(c in ("R", "AL") for c in classes) > classes.count("L") else "ltr"
+
+
+def split_chunks(sentence: Sentence, gaps: Sequence[str], max_width: int = MAX_CHUNK_WIDTH) -> list[WordRange]:
+    """Split a sentence into chunks ``[first, end)`` of words that stay on one line.
+
+    Lines break at white space, but not inside entities. Long entities and long chains of overlapping entities are split
+    into parts of at most ``max_width`` characters.
+    """
+    breaks = {i for i in range(1, len(sentence)) if any(map(str.isspace, gaps[i - 1]))}
+    widths = [terminal_width(word) + 1 for word in sentence.words]
+    for start, end in _merge_overlapping(sentence.entities):
+        room = max_width
+        for i in range(start, end):
+            room -= widths[i]
+            if i == start:
+                continue
+            if room >= 0:
+                breaks.discard(i)
+            elif i in breaks:
+                room = max_width - widths[i]
+    return list(pairwise([0, *sorted(breaks), len(sentence)])) if len(sentence) else []
+
+
+def _merge_overlapping(entities: Iterable[Span]) -> list[WordRange]:
+    merged: list[WordRange] = []
+    for entity in sorted(entities):
+        if merged and entity.start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], entity.end))
+        else:
+            merged.append((entity.start, entity.end))
+    return merged
 
 
 def anchor_word(entity: Span) -> int:
@@ -222,17 +329,11 @@ def assign_rows(entities: Sequence[Span]) -> dict[Span, int]:
 
 
 def _find_nearest(rows: Mapping[Span, int], n_words: int) -> list[Span | None]:
-    """Return the entity whose bar is next to each word."""
-    nearest: list[Span | None] = [None] * n_words
+    """Return the entity whose bar is next to each word, and None for the end."""
+    nearest: list[Span | None] = [None] * (n_words + 1)
     for entity in sorted(rows, key=rows.__getitem__, reverse=True):
         nearest[entity.start : entity.end] = [entity] * (entity.end - entity.start)
     return nearest
-
-
-def _make_cell(text: str, word: int, nearest: Sequence[Span | None], columns: ColumnRange, gap: str) -> WordCell:
-    entity = nearest[word]
-    joined = entity is not None and word + 1 < len(nearest) and entity == nearest[word + 1]
-    return WordCell(text, columns, entity, any(map(str.isspace, gap)), joined, gap.strip())
 
 
 class _GridColumns:
@@ -301,7 +402,9 @@ def _find_widest(pieces: Sequence[_ArcPiece], part: range) -> int:
     return max(part, key=lambda at: pieces[at].width)
 
 
-def _join_for_label(label_width: int, arc: Arc, spans: list[WordRange], columns: _GridColumns) -> list[WordRange]:
+def _join_for_label(
+    label_width: int, arc: Arc, spans: list[WordRange], columns: _GridColumns, max_width: int
+) -> list[WordRange]:
     """Join chunks under an arc until its label fits above them, so that it does not spread short words apart."""
     needed = LABEL_SIZE * label_width + 3
     joined = list(spans)
@@ -315,6 +418,6 @@ def _join_for_label(label_width: int, arc: Arc, spans: list[WordRange], columns:
             first, last = (first - 1, last) if before > after else (first, last + 1)
         first_chunk, last_chunk = pieces[first].chunk, pieces[last].chunk
         low, high = spans[first_chunk][0], spans[last_chunk][1]
-        if sum(columns.widths[columns.starts[low] : columns.starts[high]]) <= MAX_CHUNK_WIDTH:
+        if sum(columns.widths[columns.starts[low] : columns.starts[high]]) <= max_width:
             joined[first_chunk : last_chunk + 1] = [(low, high)]
     return joined

@@ -8,8 +8,7 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from cascade_srn.drawing.colours import colour_class, colour_rules
-from cascade_srn.drawing.labels import Labels, Marks
+from cascade_srn.drawing.colours import LabelColours, Marks, colour_class, colour_rules
 from cascade_srn.drawing.view import sentence_view
 from cascade_srn.errors import CascadeError, require
 from cascade_srn.schema import Schema
@@ -60,7 +59,7 @@ def draw_sentence(
     relations, ``name`` the accessible name of the figure. The text form of the annotations is "hidden" for screen
     readers only, or a list with "details" that everyone can open.
     """
-    labels = Labels.collect(schema, [sentence])
+    labels = LabelColours.collect(schema, [sentence])
     view = sentence_view(sentence, labels=labels, marks=marks or {}, name=name, listing=listing)
     return _render_macro("sentence", view)
 
@@ -72,7 +71,7 @@ def draw_document(document: Document, *, schema: Schema | None = None, style: bo
     document is used. ``style`` includes the style sheet,
     so that the fragment can be shown anywhere, such as in a notebook.
     """
-    labels = Labels.collect(schema or document.schema, document.sentences)
+    labels = LabelColours.collect(schema or document.schema, document.sentences)
     legend = build_legend(labels, document.sentences)
     return _render_document(document, labels, style=stylesheet() if style else "", legend=legend)
 
@@ -81,7 +80,7 @@ def draw_page(documents: Iterable[Document], *, schema: Schema | None = None, ti
     """Draw documents as one HTML page with a legend. See :func:`draw_document` for the arguments."""
     documents = list(documents)
     sentences = [sentence for document in documents for sentence in document.sentences]
-    labels = Labels.collect(schema or next((d.schema for d in documents if d.schema), None), sentences)
+    labels = LabelColours.collect(schema or next((d.schema for d in documents if d.schema), None), sentences)
     return (
         environment()
         .get_template("page.html.jinja")
@@ -112,7 +111,7 @@ def stylesheet() -> str:
     return f"{colour_rules()}{read_asset('drawing.css')}{hovered}{{opacity:1}}"
 
 
-def build_legend(labels: Labels, sentences: Sequence[Sentence]) -> list[dict[str, Any]]:
+def build_legend(labels: LabelColours, sentences: Sequence[Sentence]) -> list[dict[str, Any]]:
     """Return the labels of the sentences with their colours, grouped by entities and relations."""
     entities = {entity.label for sentence in sentences for entity in sentence.entities}
     relations = {triple.label for sentence in sentences for triple in sentence.triples}
@@ -138,7 +137,7 @@ def document_gaps(document: Document, sentence: Sentence) -> list[str]:
     return [document.text[end:start] for end, start in zip(ends, starts, strict=False)] + [""] * bool(ends)
 
 
-def _render_document(document: Document, labels: Labels, *, style: str = "", legend: Sequence[Any] = ()) -> str:
+def _render_document(document: Document, labels: LabelColours, *, style: str = "", legend: Sequence[Any] = ()) -> str:
     drawings = [
         sentence_view(
             sentence,

@@ -1,35 +1,42 @@
-"""Draw a document as a standalone SVG picture without scripts, HTML or external resources."""
+"""Draw a document as a standalone SVG picture without scripts, HTML or external resources.
+
+The layout is that of HTML. Grid columns get their widths from estimated text widths, which the font of the viewer is
+fitted to. On each line, arcs have the lowest levels that they and their labels leave free.
+"""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 from cascade_srn.config import require_range
-from cascade_srn.drawing.colours import DARK, LIGHT, SEEDS, Theme, make_shades
-from cascade_srn.drawing.labels import BOLD, Labels, Marks, cut_to_width, text_direction, text_width
-from cascade_srn.drawing.layout import Arc, place_arcs
-from cascade_srn.drawing.render import build_legend, document_gaps
-from cascade_srn.drawing.svg_layout import (
-    END_HEIGHT,
-    FONT_SIZE,
-    LABEL_FONT_SIZE,
-    LEVEL_HEIGHT,
-    ROW_HEIGHT,
-    SPACE,
-    TEXT_HEIGHT,
-    ArcPart,
-    BarPart,
-    Line,
-    label_width,
-    lay_out_lines,
+from cascade_srn.drawing.colours import DARK, LIGHT, SEEDS, LabelColours, Marks, Theme, make_shades
+from cascade_srn.drawing.layout import (
+    BOLD,
+    MAX_CHUNK_WIDTH,
+    Arc,
+    Bar,
+    Chunk,
+    WordCell,
+    assign_levels,
+    cut_to_width,
+    lay_out,
+    text_width,
 )
+from cascade_srn.drawing.render import build_legend, document_gaps
 from cascade_srn.drawing.view import Descriptions, add_arrow, describe_all
 from cascade_srn.schema import Schema
-from cascade_srn.types import Document, Sentence
+from cascade_srn.types import Document, Sentence, Span
 
 MARGIN, LINE_GAP, SENTENCE_GAP = 20.0, 8.0, 22.0
 MIN_WIDTH = 160
+FONT_SIZE, LABEL_FONT_SIZE = 16.0, 11.0
+# Heights of words, bars, arc levels, and the ends below the lowest level.
+TEXT_HEIGHT, ROW_HEIGHT, LEVEL_HEIGHT, END_HEIGHT = 22.0, 16.0, 18.0, 8.0
+# Distances between words, between arc ends on a word, and around the label of an arc.
+SPACE, STOP_GAP, LABEL_MARGIN = 5.0, 10.0, 12.0
 # Characters that XML does not allow, not even escaped.
 _INVALID_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -41,7 +48,7 @@ def draw_svg(document: Document, *, schema: Schema | None = None, width: int = 9
     are in the titles of bars and arcs, and the description contains everything as text.
     """
     require_range("width", width, MIN_WIDTH)
-    labels = Labels.collect(schema or document.schema, document.sentences)
+    labels = LabelColours.collect(schema or document.schema, document.sentences)
     picture = _Picture(width - 2 * MARGIN)
     if document.id:
         picture.add_heading(document.id)
@@ -49,6 +56,159 @@ def draw_svg(document: Document, *, schema: Schema | None = None, width: int = 9
         picture.add_sentence(sentence, document_gaps(document, sentence), labels)
     picture.add_legend(labels, document.sentences)
     return picture.to_svg(document, width, labels)
+
+
+class PlacedChunk(NamedTuple):
+    """A chunk on a line, with the x coordinates of its grid lines. ``scale`` is below 1 if it is too wide for one."""
+
+    chunk: Chunk
+    xs: list[float]
+    scale: float
+
+
+@dataclass(slots=True)
+class BarPart:
+    """The part of an entity on one line."""
+
+    bar: Bar
+    left: float
+    right: float = 0.0
+
+
+@dataclass(slots=True)
+class ArcPart:
+    """The part of an arc on one line. ``label_x`` is the centre of its label, or None without a label."""
+
+    arc: Arc
+    left: float
+    left_end: bool
+    right: float = 0.0
+    right_end: bool = False
+    level: int = 0
+    label_x: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SvgLine:
+    """A line of a sentence."""
+
+    chunks: list[PlacedChunk]
+    bars: list[BarPart]
+    arcs: list[ArcPart]
+
+    @property
+    def arcs_height(self) -> float:
+        """Height of the arcs above the words."""
+        return (1 + max(part.level for part in self.arcs)) * LEVEL_HEIGHT + END_HEIGHT if self.arcs else 0.0
+
+    @property
+    def height(self) -> float:
+        """Height of arcs, words and bars."""
+        n_rows = 1 + max((part.bar.row for part in self.bars), default=-1)
+        return self.arcs_height + TEXT_HEIGHT + n_rows * ROW_HEIGHT
+
+
+def place_lines(chunks: Sequence[Chunk], labels: Mapping[Arc, str], width: float) -> list[SvgLine]:
+    """Place the chunks of a sentence on lines. ``labels`` are those of the arcs."""
+    lines: list[list[PlacedChunk]] = []
+    x = 0.0
+    for chunk in chunks:
+        widths = _column_widths(chunk, labels)
+        scale = min(1.0, width / sum(widths))
+        chunk_width = scale * sum(widths)
+        if not lines or x + chunk_width - SPACE * scale * chunk.cells[-1].gap > width:
+            lines.append([])
+            x = 0.0
+        lines[-1].append(PlacedChunk(chunk, list(accumulate((scale * w for w in widths), initial=x)), scale))
+        x += chunk_width
+    return [SvgLine(line, _join_bars(line), _join_arcs(line, labels, width)) for line in lines]
+
+
+def _column_widths(chunk: Chunk, labels: Mapping[Arc, str]) -> list[float]:
+    """Return widths that words fit into, and the labels of what is in this chunk only.
+
+    Narrow ones come first, since wide ones may contain them.
+    """
+    needed = [(cell.columns, _cell_width(cell)) for cell in chunk.cells]
+    needed += [
+        (bar.columns, label_width(bar.entity.label) + SPACE * (1 + bar.gap))
+        for bar in chunk.bars
+        if bar.opens and bar.closes
+    ]
+    needed += [
+        (curve.columns, label_width(labels[curve.arc]) + LABEL_MARGIN)
+        for curve in chunk.curves
+        if curve.left_end and curve.right_end
+    ]
+    widths = [0.0] * (chunk.cells[-1].columns[1] - 1)
+    for (first, end), width in sorted(needed, key=lambda item: item[0][1] - item[0][0]):
+        missing = width - sum(widths[first - 1 : end - 1])
+        for column in range(first - 1, end - 1):
+            widths[column] += max(missing, 0.0) / (end - first)
+    return widths
+
+
+def _cell_width(cell: WordCell) -> float:
+    first, end = cell.columns
+    stops_width = STOP_GAP * (end - first) if end - first > 1 else 0.0
+    return max(sum(width for _, width, _ in _cell_texts(cell)), stops_width) + SPACE * cell.gap
+
+
+def _cell_texts(cell: WordCell) -> Iterator[tuple[str, float, str]]:
+    """Yield the word and the text after it, with their widths and the spaces that follow them."""
+    word, aside = " ".join(cell.text.split()) or " ", " ".join(cell.after.split())
+    space = " " * cell.after[:1].isspace()
+    yield word, text_width(word, FONT_SIZE) + (SPACE * len(space) if aside else 0.0), space
+    if aside:
+        yield aside, text_width(aside, FONT_SIZE), " " * cell.after[-1:].isspace()
+
+
+def _join_bars(line: Sequence[PlacedChunk]) -> list[BarPart]:
+    parts: dict[Span, BarPart] = {}
+    for chunk, xs, scale in line:
+        for bar in chunk.bars:
+            part = parts.setdefault(bar.entity, BarPart(bar, xs[bar.columns[0] - 1]))
+            part.right = xs[bar.columns[1] - 1] - SPACE * scale * bar.gap
+    return list(parts.values())
+
+
+def _join_arcs(line: Sequence[PlacedChunk], labels: Mapping[Arc, str], width: float) -> list[ArcPart]:
+    """Join the curves of each arc, and assign levels and places of labels."""
+    parts: dict[Arc, ArcPart] = {}
+    labelled: set[Arc] = set()
+    for chunk, xs, _ in line:
+        for curve in chunk.curves:
+            part = parts.setdefault(curve.arc, ArcPart(curve.arc, xs[curve.columns[0] - 1], curve.left_end))
+            part.right, part.right_end = xs[curve.columns[1] - 1] if curve.right_end else width, curve.right_end
+            labelled |= {curve.arc} if curve.labelled else set()
+    legs = sorted(x for part in parts.values() for x in (part.left, part.right))
+    intervals: list[tuple[int, int]] = []
+    for part in parts.values():
+        low, high = part.left, part.right
+        half = (label_width(labels[part.arc]) + LABEL_MARGIN) / 2
+        if part.arc in labelled or high - low >= 2 * half:
+            centre = _find_clear_centre(legs, low, high, 2 * half)
+            part.label_x = min(max(centre, half), max(half, width - half))
+            low, high = min(low, part.label_x - half), max(high, part.label_x + half)
+        intervals.append((round(low) - 2, round(high) + 2))
+    for part, level in zip(parts.values(), assign_levels(intervals), strict=True):
+        part.level = level
+    return list(parts.values())
+
+
+def _find_clear_centre(legs: Sequence[float], low: float, high: float, needed: float) -> float:
+    """Return the centre for a label that no arc end crosses and that is nearest to the middle of its arc.
+
+    Without such a place the label is in the middle, on top of the lines.
+    """
+    middle = (low + high) / 2
+    edges = [low, *(leg for leg in legs if low < leg < high), high]
+    centres = [
+        min(max(middle, left + needed / 2), right - needed / 2)
+        for left, right in pairwise(edges)
+        if right - left >= needed
+    ]
+    return min(centres, key=lambda centre: abs(centre - middle), default=middle)
 
 
 class _Picture:
@@ -65,25 +225,23 @@ class _Picture:
             self.parts.append(f'<text class="h" x="0" y="{_n(self.y - 6)}">{_text(piece)}</text>')
         self.y += LINE_GAP
 
-    def add_sentence(self, sentence: Sentence, gaps: Sequence[str], labels: Labels) -> None:
-        direction = text_direction(sentence.words)
-        arc_labels = {}
-        for arc in place_arcs(sentence.triples):
-            directed = arc.triple.label not in labels.symmetric
-            to_left, to_right = directed and not arc.forward, directed and arc.forward
-            arc_labels[arc] = add_arrow(arc.triple.label, to_left, to_right, direction)
+    def add_sentence(self, sentence: Sentence, gaps: Sequence[str], labels: LabelColours) -> None:
+        layout = lay_out(sentence, gaps=gaps, max_width=min(MAX_CHUNK_WIDTH, int(self.width / 8)))
+        arcs = {curve.arc for chunk in layout.chunks for curve in chunk.curves}
+        arc_labels = {arc: add_arrow(arc.triple.label, *arc.arrows(labels.symmetric), layout.direction) for arc in arcs}
         marks = labels.make_marks(sentence)
         descriptions = describe_all(sentence, marks, labels.symmetric)
-        mirror_width = self.width if direction == "rtl" else None
-        lines = lay_out_lines(sentence, gaps=gaps, labels=list(arc_labels.values()), width=self.width)
+        mirror_width = self.width if layout.direction == "rtl" else None
+        lines = place_lines(layout.chunks, arc_labels, self.width)
         for line in lines:
             drawing = _LineDrawing(line, marks, descriptions, labels.symmetric, mirror_width)
-            parts = (*drawing.bars(), *drawing.curves(), drawing.words(direction), *drawing.labels(arc_labels))
+            curves = (drawing.curve(part) for part in line.arcs)
+            parts = (*drawing.bars(), *curves, drawing.words(layout.direction), *drawing.labels(arc_labels))
             self.parts.append(f'<g transform="translate(0 {_n(self.y)})">{"".join(parts)}</g>')
             self.y += line.height + LINE_GAP
         self.y += SENTENCE_GAP - LINE_GAP if lines else 0.0
 
-    def add_legend(self, labels: Labels, sentences: Sequence[Sentence]) -> None:
+    def add_legend(self, labels: LabelColours, sentences: Sequence[Sentence]) -> None:
         for group in build_legend(labels, sentences):
             x = 0.0
             for number, entry in enumerate(group["entries"]):
@@ -95,7 +253,7 @@ class _Picture:
                 x += entry_width
             self.y += ROW_HEIGHT + 4 if group["entries"] else 0.0
 
-    def to_svg(self, document: Document, width: int, labels: Labels) -> str:
+    def to_svg(self, document: Document, width: int, labels: LabelColours) -> str:
         height = round(self.y + MARGIN - 4)
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
@@ -110,7 +268,7 @@ class _Picture:
 class _LineDrawing:
     """Draws one line. Right-to-left lines are mirrored at ``mirror_width``."""
 
-    line: Line
+    line: SvgLine
     marks: Marks
     descriptions: Descriptions
     symmetric: frozenset[str]
@@ -127,67 +285,61 @@ class _LineDrawing:
     def words(self, direction: str) -> str:
         """Draw all words as one text, so that they can be selected and copied together."""
         spans = []
-        for box in self.line.boxes:
-            box_width = text_width(box.text, FONT_SIZE)
-            fit = f' textLength="{_n(box_width)}" lengthAdjust="spacingAndGlyphs"'
-            css = ' class="q"' if box.word is None else ""
-            # The space after a word is only there for copying, so each word has its own position.
-            start = self.x(box.x + (box.width - box_width) / 2)
-            spans.append(f'<tspan x="{_n(start)}"{fit}{css}>{_text(box.text)}</tspan>{" " if box.gap else ""}')
+        for chunk, xs, scale in self.line.chunks:
+            for cell in chunk.cells:
+                texts = list(_cell_texts(cell))
+                left, right = xs[cell.columns[0] - 1], xs[cell.columns[1] - 1] - SPACE * scale * cell.gap
+                x = (left + right - scale * sum(width for _, width, _ in texts)) / 2
+                for number, (text, width, space) in enumerate(texts):
+                    fit = f'textLength="{_n(scale * text_width(text, FONT_SIZE))}" lengthAdjust="spacingAndGlyphs"'
+                    css = ' class="q"' if number else ""
+                    # The space after a word is only there for copying, so each word has its own position.
+                    spans.append(f'<tspan x="{_n(self.x(x))}" {fit}{css}>{_text(text)}</tspan>{space}')
+                    x += scale * width
         base = self.line.arcs_height + FONT_SIZE
         return f'<text class="w" direction="{direction}" y="{_n(base)}">{"".join(spans)}</text>'
 
     def bars(self) -> list[str]:
         """Draw the bars of entities and the tints behind their words."""
         # The tint of the bar next to a word must cover the others.
-        nearest_last = sorted(self.line.bars, key=lambda bar: -bar.row)
-        return [self._tint(bar) for bar in nearest_last] + [self._bar(bar) for bar in self.line.bars]
+        nearest_last = sorted(self.line.bars, key=lambda part: -part.bar.row)
+        return [self._tint(part) for part in nearest_last] + [self._bar(part) for part in self.line.bars]
 
-    def _tint(self, bar: BarPart) -> str:
-        x, width = self.interval(bar.left, bar.right)
-        css, y = self.marks[bar.entity].css, self.line.arcs_height
+    def _tint(self, part: BarPart) -> str:
+        x, width = self.interval(part.left, part.right)
+        css, y = self.marks[part.bar.entity].css, self.line.arcs_height
         return f'<rect class="t {css}" x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(TEXT_HEIGHT)}"/>'
 
-    def _bar(self, bar: BarPart) -> str:
-        x, width = self.interval(bar.left, bar.right)
-        y = self.line.arcs_height + TEXT_HEIGHT + bar.row * ROW_HEIGHT
-        css = self.marks[bar.entity].css
-        title = f"<title>{_text(self.descriptions[bar.entity])}</title>"
+    def _bar(self, part: BarPart) -> str:
+        x, width = self.interval(part.left, part.right)
+        entity, y = part.bar.entity, self.line.arcs_height + TEXT_HEIGHT + part.bar.row * ROW_HEIGHT
+        css = self.marks[entity].css
+        title = f"<title>{_text(self.descriptions[entity])}</title>"
         shape = f'<rect class="f" x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(ROW_HEIGHT - 1.5)}" rx="2"/>'
-        underline = ""
-        if _has_pattern(css):
-            underline = f'<path class="u" d="M{_n(x)} {_n(y + ROW_HEIGHT - 3)}h{_n(width)}"/>'
-        label = _fit_label(bar.entity.label, width - SPACE / 2) if bar.opens else ""
-        if label:
-            label = _label_text(label, "k", x + width / 2, y + ROW_HEIGHT - 5)
-        return f'<g class="{css}">{title}{shape}{underline}{label}</g>'
+        if " " in css:  # a pattern
+            shape += f'<path class="u" d="M{_n(x)} {_n(y + ROW_HEIGHT - 3)}h{_n(width)}"/>'
+        if part.bar.opens and (label := _fit_label(entity.label, width - SPACE / 2)):
+            shape += _label_text(label, "k", x + width / 2, y + ROW_HEIGHT - 5)
+        return f'<g class="{css}">{title}{shape}</g>'
 
-    def curves(self) -> list[str]:
-        """Draw the lines of arcs, with an arrow at the object."""
-        return [self._curve(part) for part in self.line.arcs]
-
-    def _curve(self, part: ArcPart) -> str:
+    def curve(self, part: ArcPart) -> str:
+        """Draw the line of an arc, with an arrow at the object."""
         y = self._arc_y(part)
         foot = self.line.arcs_height - 1
         turn = 0 if part.left_end and part.right_end and part.right - part.left < 10 else 5
-        path = []
+        left, right, triple = _n(self.x(part.left)), _n(self.x(part.right)), part.arc.triple
+        path, ends = f"M{left} {_n(y)}", ""
+        to_left, to_right = part.arc.arrows(self.symmetric)
         if part.left_end:
-            bend = self.x(part.left + turn)
-            x = _n(self.x(part.left))
-            path.append(f"M{x} {_n(foot)}V{_n(y + turn)}Q{x} {_n(y)} {_n(bend)} {_n(y)}")
-        else:
-            path.append(f"M{_n(self.x(part.left))} {_n(y)}")
+            path = f"M{left} {_n(foot)}V{_n(y + turn)}Q{left} {_n(y)} {_n(self.x(part.left + turn))} {_n(y)}"
+            ends += _arc_end(self.x(part.left), foot, to_left)
         if part.right_end:
-            x = _n(self.x(part.right))
-            path.append(f"H{_n(self.x(part.right - turn))}Q{x} {_n(y)} {x} {_n(y + turn)}V{_n(foot)}")
+            path += f"H{_n(self.x(part.right - turn))}Q{right} {_n(y)} {right} {_n(y + turn)}V{_n(foot)}"
+            ends += _arc_end(self.x(part.right), foot, to_right)
         else:
-            path.append(f"H{_n(self.x(part.right))}")
-        triple = part.arc.triple
-        directed = triple.label not in self.symmetric
-        ends = [_arc_end(self.x(part.left), foot, directed and not part.arc.forward)] if part.left_end else []
-        ends += [_arc_end(self.x(part.right), foot, directed and part.arc.forward)] if part.right_end else []
+            path += f"H{right}"
         title = f"<title>{_text(self.descriptions[triple])}</title>"
-        return f'<g class="{self.marks[triple].css}">{title}<path class="l" d="{"".join(path)}"/>{"".join(ends)}</g>'
+        return f'<g class="{self.marks[triple].css}">{title}<path class="l" d="{path}"/>{ends}</g>'
 
     def labels(self, arc_labels: Mapping[Arc, str]) -> list[str]:
         """Draw the labels of arcs, on top of everything else."""
@@ -221,10 +373,6 @@ def _fit_label(label: str, max_width: float) -> str:
     return f"{cut_to_width(label, LABEL_FONT_SIZE * BOLD, max_width - label_width('…'))[0]}…"
 
 
-def _has_pattern(css: str) -> bool:
-    return " " in css
-
-
 def _arc_end(x: float, y: float, arrow: bool) -> str:
     if arrow:
         return f'<path class="a" d="M{_n(x - 4)} {_n(y - 6)}h8l-4 7z"/>'
@@ -234,7 +382,7 @@ def _arc_end(x: float, y: float, arrow: bool) -> str:
 def _legend_entry(entry: dict[str, str], x: float, y: float) -> str:
     if entry["shape"] == "box":
         shape = f'<rect class="f" x="{_n(x)}" y="{_n(y)}" width="16" height="11" rx="2"/>'
-        if _has_pattern(entry["css"]):
+        if " " in entry["css"]:
             shape += f'<path class="u" d="M{_n(x)} {_n(y + 9)}h16"/>'
     else:
         shape = f'<path class="l" d="M{_n(x)} {_n(y + 5.5)}h18"/>'
@@ -243,7 +391,7 @@ def _legend_entry(entry: dict[str, str], x: float, y: float) -> str:
     return f'<g class="{entry["css"]}">{shape}{label}</g>'
 
 
-def _describe(document: Document, labels: Labels) -> str:
+def _describe(document: Document, labels: LabelColours) -> str:
     lines = [document.text]
     for sentence in document.sentences:
         lines += describe_all(sentence, labels.make_marks(sentence), labels.symmetric).values()
@@ -280,3 +428,8 @@ def _text(text: str) -> str:
 def _n(number: float) -> str:
     """Format a number with at most one decimal."""
     return f"{number:.1f}".removesuffix(".0")
+
+
+def label_width(label: str) -> float:
+    """Return the width of a label."""
+    return BOLD * text_width(label, LABEL_FONT_SIZE)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cascade_srn.drawing.labels import Labels, Mark, Marks
+from cascade_srn.drawing.colours import LabelColours, Mark, Marks
 from cascade_srn.drawing.layout import Bar, Chunk, Curve, WordCell, lay_out, offset_gaps
 from cascade_srn.errors import ConfigError, did_you_mean
 from cascade_srn.types import Sentence, Span, Triple
@@ -18,7 +18,13 @@ Descriptions = Mapping[Span | Triple, str]
 
 
 def sentence_view(
-    sentence: Sentence, *, labels: Labels, marks: Marks, name: str, listing: str, gaps: Sequence[str] | None = None
+    sentence: Sentence,
+    *,
+    labels: LabelColours,
+    marks: Marks,
+    name: str,
+    listing: str,
+    gaps: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Return the template variables of a sentence. ``gaps`` is the text after each word."""
     if listing not in LISTINGS:
@@ -106,7 +112,7 @@ def _word_view(cell: WordCell, marks: Marks) -> dict[str, str]:
     columns = "" if cell.columns == (1, 2) else f"{cell.columns[0]}/{cell.columns[1]}"
     css = f" in {marks[cell.entity].css}" if cell.entity else ""
     css += " gap" * cell.gap + " join" * (cell.gap and cell.joined)
-    return {"text": cell.text, "aside": cell.aside, "css": css, "columns": columns}
+    return {"text": cell.text, "aside": cell.after.strip(), "css": css, "columns": columns}
 
 
 def _text_row(chunk: Chunk) -> int:
@@ -130,8 +136,7 @@ def _curve_view(
 ) -> dict[str, str]:
     arc, mark = curve.arc, marks[curve.arc.triple]
     row = chunk.n_levels - arc.level
-    directed = arc.triple.label not in symmetric
-    to_left, to_right = directed and not arc.forward, directed and arc.forward
+    to_left, to_right = arc.arrows(symmetric)
     css = f"a{curve.number} {mark.css}"
     if curve.left_end:
         css += " left" + " to-left" * to_left

@@ -1,11 +1,10 @@
 """A small project for tests of annotation."""
 
-from cascade_srn.apps.annotation.annotations import Annotation, EntityMark, RelationMark
-from cascade_srn.apps.annotation.labels import Labels
+from cascade_srn.apps.annotation.annotations import Annotation, EntityMark, ProjectLabels, RelationMark
 from cascade_srn.apps.annotation.project import Project
 from cascade_srn.types import Document
 
-LABELS = Labels.from_dict(
+LABELS = ProjectLabels.from_dict(
     {
         "entities": {"Method": "A technique.", "Task": "A problem."},
         "relations": {"USED-FOR": None, "COMPARE": {"definition": "Two are compared.", "symmetric": True}},

@@ -9,7 +9,7 @@ import pytest
 from tests.apps.annotation.projects import CRF, FIRST, LABELS, MARKED, SECOND, TAGGING, USED_FOR, make_project
 
 from cascade_srn.apps.annotation.annotations import Annotation, EntityMark, RelationMark
-from cascade_srn.apps.annotation.log import LOG
+from cascade_srn.apps.annotation.files import LOG
 from cascade_srn.apps.annotation.project import ADJUDICATED, OutdatedAnnotation, Project, ProjectSettings
 from cascade_srn.errors import AnnotationError, CascadeError, ConfigError, DataError, SchemaError
 from cascade_srn.types import Document, Sentence, Span

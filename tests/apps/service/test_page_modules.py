@@ -36,7 +36,7 @@ def test_offsets_count_code_points(modules):
         cuts = sorted(random.Random(seed).choices(range(len(text) + 1), k=2))
         cases.append([text, *cuts])
     found = modules(
-        """const { CodePoints, countCodePoints, findContext } = await import("/offsets.js");
+        """const { CodePoints, countCodePoints, findContext } = await import("/web/shared/offsets.js");
         return given.map(([text, start, end]) => {
             const points = new CodePoints(text);
             return [points.slice(start, end), countCodePoints(text), findContext(points, start, end).mention];
@@ -50,7 +50,7 @@ def test_context_is_cut_at_words(modules):
     text = f"{'before ' * 20}here{' after' * 20}"
     start = text.index("here")
     found = modules(
-        """const { CodePoints, findContext } = await import("/offsets.js");
+        """const { CodePoints, findContext } = await import("/web/shared/offsets.js");
         return findContext(new CodePoints(given[0]), given[1], given[1] + 4);""",
         [text, start],
     )
@@ -70,7 +70,7 @@ def test_relation_is_hidden_with_its_entities(modules):
         for head, tail, score in ((0, 1, 0.9), (0, 2, 0.9), (2, 0, 0.2), (2, 0, None))
     ]
     found = modules(
-        """const { filterByScore } = await import("/annotations.js"); return filterByScore(given, 0.5);""",
+        """const { filterByScore } = await import("/service/page/annotations.js"); return filterByScore(given, 0.5);""",
         {"id": "", "text": "012", "sentences": [], "entities": entities, "relations": relations},
     )
     assert [(e["id"], e["text"]) for e in found["entities"]] == [(0, "0"), (1, "2")]
@@ -86,7 +86,8 @@ def test_thresholds_are_halved_down_to_the_minimum(modules):
         "relation_types": {},
         "related": None,
     }
-    code = """const { halveThresholds } = await import("/annotations.js"); return halveThresholds(given, 0.05);"""
+    code = """const { halveThresholds } = await import("/service/page/annotations.js");
+        return halveThresholds(given, 0.05);"""
     lower = {
         "entity": 0.225,
         "subject": 0.05,
@@ -112,7 +113,8 @@ def test_boxes_of_random_graphs_do_not_overlap(modules):
         ]
         graphs.append({"centres": [], "nodes": nodes, "edges": edges})
     placed = modules(
-        """const [{ Canvas }, { Labels }] = await Promise.all([import("/canvas.js"), import("/labels.js")]);
+        """const { Canvas } = await import("/web/shared/canvas.js");
+        const { Labels } = await import("/web/shared/labels.js");
         const container = document.createElement("div");
         container.style.cssText = "width: 760px; height: 500px";
         document.body.append(container);
@@ -141,7 +143,7 @@ def test_label_colours_match_the_drawing(modules):
 
     labels = [f"L{n}" for n in range(20)]
     found = modules(
-        """const { Labels } = await import("/labels.js");
+        """const { Labels } = await import("/web/shared/labels.js");
         const labels = new Labels({ entity_types: given, relation_types: [], symmetric: ["L3"] });
         const classes = [...given, "other"].map((one) => labels.entityClass(one));
         return [classes, labels.isDirected("L3"), labels.isDirected("L4")];""",

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.apps.annotation.log import AppendOnlyFile, read_lines
+from cascade_srn.apps.annotation.files import AppendOnlyFile, read_lines
 from cascade_srn.apps.annotation.project import Project
 from cascade_srn.apps.annotation.suggestions import SUGGESTIONS, Suggestions
 from cascade_srn.errors import DataError, TrainingError

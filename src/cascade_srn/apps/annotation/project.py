@@ -16,17 +16,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from cascade_srn.apps.annotation.annotations import Annotation, annotate, annotation_of, check_annotation
-from cascade_srn.apps.annotation.documents import DOCUMENTS, check_new, document_line, read_stored_documents
-from cascade_srn.apps.annotation.labels import Labels
-from cascade_srn.apps.annotation.log import AppendOnlyFile, Change, ChangeLog, read_lines
-from cascade_srn.apps.annotation.project_files import (
+from cascade_srn.apps.annotation.annotations import Annotation, ProjectLabels, annotate, annotation_of, check_annotation
+from cascade_srn.apps.annotation.files import (
+    DOCUMENTS,
     FORMAT_VERSION,
     GUIDELINES,
     MARKER,
+    AppendOnlyFile,
+    Change,
+    ChangeLog,
+    check_new,
     copy_inside,
+    document_line,
     find_inside,
+    read_lines,
     read_record,
+    read_stored_documents,
     stored_encoder,
     stored_model,
     write_text,
@@ -99,7 +104,7 @@ class Project:
         self.read_only = read_only
         record = read_record(folder)
         self.name: str = record["name"]
-        self.labels = Labels.from_dict(record["labels"], f"the labels of {folder / MARKER}")
+        self.labels = ProjectLabels.from_dict(record["labels"], f"the labels of {folder / MARKER}")
         self.settings = ProjectSettings.from_dict(record["settings"], f"the settings of {folder / MARKER}")
         self._model: str | None = record["model"]
         self._lock = threading.RLock()
@@ -146,7 +151,7 @@ class Project:
         cls,
         folder: str | Path,
         documents: Iterable[Document],
-        labels: Labels,
+        labels: ProjectLabels,
         *,
         name: str = "",
         model: str | Path | None = None,

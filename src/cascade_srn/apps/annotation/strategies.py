@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 import math
-from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
@@ -20,36 +19,24 @@ from cascade_srn.types import Document
 NEAR_DUPLICATE = 0.5
 
 
-class Strategy(ABC):
-    """How much a unit helps."""
+class Strategy:
+    """How much a unit helps. By default, that does not depend on other units."""
 
     needs_model: ClassVar[bool] = False
     removes_near_duplicates: ClassVar[bool] = False
 
-    @abstractmethod
     def __init__(self, units: Sequence[Unit], annotated: Sequence[Document] = ()) -> None:
         """Prepare to rank ``units``, beside documents that are annotated already."""
 
-    @abstractmethod
     def gain(self, unit: Unit) -> float:
         """Return how much a unit helps, given those taken so far."""
+        raise NotImplementedError
 
-    @abstractmethod
     def take(self, unit: Unit) -> None:
         """Take a unit, which may lower the gains of others."""
 
 
-class _Independent(Strategy):
-    """Strategy whose gains do not depend on other units."""
-
-    def __init__(self, units: Sequence[Unit], annotated: Sequence[Document] = ()) -> None:
-        pass
-
-    def take(self, unit: Unit) -> None:
-        """Do nothing."""
-
-
-class Random(_Independent):
+class Random(Strategy):
     """All units help alike. The order is random."""
 
     def gain(self, unit: Unit) -> float:
@@ -57,7 +44,7 @@ class Random(_Independent):
         return 0.0
 
 
-class Uncertainty(_Independent):
+class Uncertainty(Strategy):
     """Expected number of corrections: the sum of the error probabilities of all decisions.
 
     It is divided by the square root of the number of words. Without it, the longest units would win; with the number
@@ -97,7 +84,7 @@ class Diversity(Strategy):
         self._taken.update(set(unit.words))
 
 
-class Coverage(Strategy):
+class LabelCoverage(Strategy):
     """Probable annotations of labels that are rare so far, in annotated documents and in the units taken."""
 
     needs_model = True
@@ -168,7 +155,7 @@ def _halved(times: int) -> float:
 STRATEGIES: dict[str, type[Strategy]] = {
     "combined": Combined,
     "uncertainty": Uncertainty,
-    "coverage": Coverage,
+    "coverage": LabelCoverage,
     "diversity": Diversity,
     "random": Random,
 }

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cascade_srn.apps.annotation.annotations import Annotation, entity_key, relation_key
+from cascade_srn.apps.annotation.project import Project
 from cascade_srn.formats.files import replacing, to_json
 from cascade_srn.formats.jsonl import to_record
 from cascade_srn.types import Document
@@ -22,7 +23,7 @@ SUGGESTIONS, PRIORITIES = "suggestions", "priorities.json"
 
 
 @dataclass(frozen=True)
-class Suggestion:
+class SuggestedMarks:
     """What a model suggests for a document.
 
     Attributes:
@@ -87,14 +88,14 @@ class Suggestions:
     def __init__(self, folder: Path) -> None:
         self.folder = folder / SUGGESTIONS
         self.priorities: dict[str, float] = {}
-        self._found: dict[str, Suggestion] = {}
+        self._found: dict[str, SuggestedMarks] = {}
         self._positions: dict[str, int] = {}
         self._priorities_stamp: tuple[int, int] | None = None
         self._lock = threading.Lock()
 
-    def get(self, id: str) -> Suggestion:
+    def get(self, id: str) -> SuggestedMarks:
         """Return the suggestions for a document."""
-        return self._found.get(id, Suggestion())
+        return self._found.get(id, SuggestedMarks())
 
     def __len__(self) -> int:
         return len(self._found)
@@ -124,7 +125,7 @@ class Suggestions:
         for line in complete.splitlines():
             try:
                 record = json.loads(line)
-                self._found[record["id"]] = Suggestion(tuple(record["entities"]), tuple(record["relations"]))
+                self._found[record["id"]] = SuggestedMarks(tuple(record["entities"]), tuple(record["relations"]))
             except (ValueError, KeyError, TypeError):
                 continue  # suggestions are made again by the next run
         self._positions[name] = at + len(complete)
@@ -154,3 +155,79 @@ def remove_older(folder: Path, kept: str) -> None:
     for path in (folder / SUGGESTIONS).glob("*.jsonl"):
         if path.name < kept:
             path.unlink(missing_ok=True)
+
+
+_TITLE = 80
+
+
+@dataclass(frozen=True)
+class QueueFilter:
+    """Which documents are listed.
+
+    Attributes:
+        annotator: Whose states are shown.
+        state: Only documents in this state; empty for all.
+        search: Only documents whose text or id contains this, in any case.
+    """
+
+    annotator: str
+    state: str = ""
+    search: str = ""
+
+
+def order_documents(project: Project, suggestions: Suggestions) -> list[str]:
+    """Return the ids of all documents, the most useful ones first.
+
+    Held-out documents are spread evenly, in the order of the input. Chosen by priority, they would not be a random
+    sample, and the scores on them would be wrong.
+    """
+    ids = list(project.documents)
+    priorities = suggestions.priorities
+    if not priorities:
+        return ids
+    held_out = [id for id in ids if project.is_held_out(id)]
+    rest = [id for id in ids if not project.is_held_out(id)]
+    rest.sort(key=lambda id: -priorities.get(id, 0.0))
+    every = max(1, round(len(rest) / len(held_out))) if held_out else 0
+    ordered: list[str] = []
+    for number, id in enumerate(rest, 1):
+        ordered.append(id)
+        if every and number % every == 0 and held_out:
+            ordered.append(held_out.pop(0))
+    return ordered + held_out
+
+
+def list_queue(
+    project: Project, suggestions: Suggestions, wanted: QueueFilter, *, offset: int = 0, limit: int = 50
+) -> dict[str, Any]:
+    """Return the number of matching documents, and a part of their list."""
+    suggestions.refresh()
+    needle = wanted.search.casefold().strip()
+    found = [
+        id
+        for id in order_documents(project, suggestions)
+        if (not wanted.state or project.state(id, wanted.annotator) == wanted.state)
+        and (not needle or needle in id.casefold() or needle in project.documents[id].text.casefold())
+    ]
+    items = [_item(project, suggestions, id, wanted.annotator) for id in found[offset : offset + limit]]
+    return {"total": len(found), "items": items}
+
+
+def _item(project: Project, suggestions: Suggestions, id: str, annotator: str) -> dict[str, Any]:
+    annotation = project.annotation(id, annotator)
+    return {
+        "id": id,
+        "title": _title(project.documents[id].text),
+        "state": annotation.state,
+        "n_entities": len(annotation.entities),
+        "n_relations": len(annotation.relations),
+        "n_suggestions": suggestions.get(id).count_open(annotation),
+        "priority": round(suggestions.priorities.get(id, 0.0), 4),
+        "held_out": project.is_held_out(id),
+    }
+
+
+def _title(text: str) -> str:
+    """Return the first words of a text."""
+    start = " ".join(text[: 4 * _TITLE].split())
+    return start if len(start) <= _TITLE else f"{start[: _TITLE - 1].rpartition(' ')[0] or start[: _TITLE - 1]}…"

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cascade_srn.apps.annotation import learning
-from cascade_srn.apps.annotation.documents import DOCUMENTS, read_stored_documents, without_annotations
-from cascade_srn.apps.annotation.log import read_lines
+from cascade_srn.apps.annotation.files import DOCUMENTS, read_lines, read_stored_documents, without_annotations
 from cascade_srn.apps.annotation.selection import select
 from cascade_srn.apps.annotation.suggestions import (
     SUGGESTIONS,

@@ -29,23 +29,8 @@ _CUT = re.compile(r"[;,:]|\be\.g\b|\bi\.e\b")
 _OWN_ACRONYM = re.compile(r"^([^()]+?)\s*\(\s*([^()\s]+)\s*\)\s*([^()]*)$")
 _MAX_LENGTH = 10
 # Words that a long form neither begins nor ends with.
-_EDGES = DETERMINERS | {
-    "of",
-    "and",
-    "or",
-    "for",
-    "in",
-    "on",
-    "by",
-    "with",
-    "to",
-    "from",
-    "as",
-    "is",
-    "are",
-    "we",
-    "using",
-}
+_EDGE_LIST = "of and or for in on by with to from as is are we using"
+_EDGES = DETERMINERS | frozenset(_EDGE_LIST.split())
 
 
 @dataclass(frozen=True, slots=True)

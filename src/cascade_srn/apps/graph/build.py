@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from cascade_srn.apps.graph.load import Extracted, load
 from cascade_srn.apps.graph.resolve import Resolution, Surface, describe_forms, resolve
 from cascade_srn.apps.graph.settings import ACYCLIC, SYMMETRIC, GraphReport, GraphSettings
 from cascade_srn.apps.graph.store import check_target, write_graph
-from cascade_srn.apps.graph.tables import STEPS, load_library, table_schema
+from cascade_srn.apps.graph.tables import STEPS, load_library, make_schema, table_schema
 from cascade_srn.errors import DataError, suggest
 from cascade_srn.formats.files import read_stored_json
 from cascade_srn.formats.schema_file import read_schema
@@ -97,7 +97,7 @@ def _make_tables(
     _register_keys(connection, surfaces, found)
     place_mentions(connection)
     named = _name(connection, found)
-    _create(connection, "nodes", _node_columns(named))
+    _create_nodes(connection, named)
     symmetric, acyclic, notes = _relation_kinds(extracted, settings)
     n_entities = extracted.tables["entities"].num_rows
     dropped = {"generic mentions": n_entities - count_rows(connection, "placed")}
@@ -144,47 +144,25 @@ def iterate_texts(extracted: Extracted) -> Iterator[tuple[int, str, str]]:
             at += 1
 
 
-def _create(connection: duckdb.DuckDBPyConnection, name: str, columns: dict[str, tuple[str, list[Any]]]) -> None:
-    """Create a table from columns with their Arrow types."""
-    pa = load_library("pyarrow")
-    table = pa.table({column: pa.array(values, kind) for column, (kind, values) in columns.items()})
-    connection.register("given", table)
+def _create(connection: duckdb.DuckDBPyConnection, name: str, columns: str, *values: Iterable[Any]) -> None:
+    """Create a table from the values of its columns, which are given as for :func:`make_schema`."""
+    pa, schema = load_library("pyarrow"), make_schema(columns)
+    arrays = [pa.array(list(one), kind) for one, kind in zip(values, schema.types, strict=True)]
+    connection.register("given", pa.table(arrays, schema=schema))
     connection.execute(f"CREATE TABLE {name} AS SELECT * FROM given")
     connection.unregister("given")
 
 
 def _register_keys(connection: duckdb.DuckDBPyConnection, surfaces: list[Surface], found: Resolution) -> None:
-    forest = found.forest
-    _create(
-        connection,
-        "surfaces",
-        {
-            "text": ("string", [surface.text for surface in surfaces]),
-            "label": ("string", [surface.label for surface in surfaces]),
-            "key": ("int64", found.key_of),
-        },
-    )
-    local = sorted(found.local.items())
-    _create(
-        connection,
-        "local",
-        {
-            "document": ("int64", [document for (document, _), _ in local]),
-            "key": ("int64", [key for (_, key), _ in local]),
-            "other": ("int64", [other for _, other in local]),
-        },
-    )
-    keys = range(len(forest.keys))
-    main = forest.main_keys()
-    _create(
-        connection,
-        "keys",
-        {
-            "key": ("int64", list(keys)),
-            "root": ("int64", [forest.root(key) for key in keys]),
-            "step": ("string", [forest.step(key, main[forest.root(key)]) for key in keys]),
-        },
-    )
+    texts, labels = ([getattr(surface, name) for surface in surfaces] for name in ("text", "label"))
+    _create(connection, "surfaces", "text:string label:string key:int64", texts, labels, found.key_of)
+    local = sorted((document, key, other) for (document, key), other in found.local.items())
+    columns = zip(*local, strict=True) if local else ((),) * 3
+    _create(connection, "local", "document:int64 key:int64 other:int64", *columns)
+    roots = [found.forest.root(key) for key in range(len(found.forest.keys))]
+    main = found.forest.main_keys()
+    steps = [found.forest.step(key, main[root]) for key, root in enumerate(roots)]
+    _create(connection, "keys", "key:int64 root:int64 step:string", range(len(roots)), roots, steps)
 
 
 def _name(connection: duckdb.DuckDBPyConnection, found: Resolution) -> _Named:
@@ -198,15 +176,11 @@ def _name(connection: duckdb.DuckDBPyConnection, found: Resolution) -> _Named:
     return _Named(ids, names, labels, votes)
 
 
-def _node_columns(named: _Named) -> dict[str, tuple[str, list[Any]]]:
+def _create_nodes(connection: duckdb.DuckDBPyConnection, named: _Named) -> None:
     roots = sorted(named.ids, key=named.ids.__getitem__)
-    return {
-        "root": ("int64", roots),
-        "node": ("string", [named.ids[root] for root in roots]),
-        "name": ("string", [named.names[root] for root in roots]),
-        "label": ("string", [named.labels[root] for root in roots]),
-        "votes": ("string", [json.dumps(named.votes[root], ensure_ascii=False) for root in roots]),
-    }
+    values = ([by_root[root] for root in roots] for by_root in (named.ids, named.names, named.labels))
+    votes = [json.dumps(named.votes[root], ensure_ascii=False) for root in roots]
+    _create(connection, "nodes", "root:int64 node:string name:string label:string votes:string", roots, *values, votes)
 
 
 def _relation_kinds(extracted: Extracted, settings: GraphSettings) -> tuple[set[str], set[str], list[str]]:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from cascade_srn.apps.graph.coreference import STEP as COREFERENCE
+from cascade_srn.apps.graph.generic import COREFERENCE
 from cascade_srn.apps.graph.tables import load_library
 
 if TYPE_CHECKING:

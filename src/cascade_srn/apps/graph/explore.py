@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cascade_srn.apps.graph.coreference import STEP as COREFERENCE
 from cascade_srn.apps.graph.explore_sql import (
     BEST,
     EDGE,
@@ -25,6 +24,7 @@ from cascade_srn.apps.graph.explore_sql import (
     min_score,
     one_of,
 )
+from cascade_srn.apps.graph.generic import COREFERENCE
 from cascade_srn.apps.graph.store import DATABASE, read_record
 from cascade_srn.apps.graph.tables import load_library
 from cascade_srn.config import require_range

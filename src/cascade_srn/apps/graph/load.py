@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cascade_srn.apps.graph.coreference import find_antecedents
+from cascade_srn.apps.graph.generic import find_antecedents
 from cascade_srn.apps.graph.settings import GraphSettings
-from cascade_srn.apps.graph.tables import load_library
+from cascade_srn.apps.graph.tables import load_library, make_schema
 from cascade_srn.errors import DataError, did_you_mean
 from cascade_srn.formats.base import ReadContext
 from cascade_srn.formats.files import read_json_lines, read_stored_json
@@ -30,41 +30,19 @@ MANIFEST = "manifest.json"
 _BATCH = 1000
 # "document" is the number of the document, "antecedent" the entity of the same document that a generic mention stands
 # for, "origin" the file and the row that a corpus job has read, to find documents that several jobs have.
-_TYPES = {
-    "documents": {
-        "document_id": "string",
-        "shard": "string",
-        "input": "string",
-        "row": "int64",
-        "date": "string",
-        "title": "string",
-        "text": "string",
-        "version": "string",
-        "origin": "string",
-    },
-    "sentences": {"document": "int64", "sentence": "int32", "start": "int32", "end": "int32"},
-    "entities": {
-        "document": "int64",
-        "entity": "int32",
-        "sentence": "int32",
-        "start": "int32",
-        "end": "int32",
-        "text": "string",
-        "label": "string",
-        "score": "float",
-        "model": "string",
-        "antecedent": "int32",
-    },
-    "relations": {
-        "document": "int64",
-        "relation": "int32",
-        "sentence": "int32",
-        "label": "string",
-        "score": "float",
-        "head": "int32",
-        "tail": "int32",
-        "model": "string",
-    },
+_COLUMNS = {
+    "documents": """
+        document_id:string shard:string input:string row:int64 date:string title:string text:string version:string
+        origin:string
+    """,
+    "sentences": "document:int64 sentence:int32 start:int32 end:int32",
+    "entities": """
+        document:int64 entity:int32 sentence:int32 start:int32 end:int32 text:string label:string score:float
+        model:string antecedent:int32
+    """,
+    "relations": """
+        document:int64 relation:int32 sentence:int32 label:string score:float head:int32 tail:int32 model:string
+    """,
 }
 
 
@@ -209,7 +187,7 @@ class _Collector:
 
     def tables(self) -> dict[str, pyarrow.Table]:
         pa = load_library("pyarrow")
-        return {name: pa.concat_tables([part[name] for part in self._parts]) for name in _TYPES}
+        return {name: pa.concat_tables([part[name] for part in self._parts]) for name in _COLUMNS}
 
 
 class _Fields:
@@ -256,7 +234,7 @@ def _read_lines(path: Path, name: str, fields: _Fields) -> Iterator[dict[str, An
         records.append(record)
         return document
 
-    rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _TYPES}
+    rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _COLUMNS}
     for number, document in enumerate(read_json_lines(path, ReadContext(report=ReadReport()), read)):
         raw = records.pop().raw
         date, title = fields.read(raw | {"id": document.id})
@@ -268,7 +246,7 @@ def _read_lines(path: Path, name: str, fields: _Fields) -> Iterator[dict[str, An
         _add_annotations(rows, document, at, model, antecedents)
         if at == _BATCH - 1:
             yield _to_tables(rows)
-            rows = {table: [] for table in _TYPES}
+            rows = {table: [] for table in _COLUMNS}
     yield _to_tables(rows)
 
 
@@ -299,8 +277,8 @@ def _add_annotations(
 def _to_tables(rows: Mapping[str, list[tuple[Any, ...]]]) -> dict[str, pyarrow.Table]:
     pa = load_library("pyarrow")
     found = {}
-    for name in _TYPES:
-        schema = _schema(name)
+    for name in _COLUMNS:
+        schema = make_schema(_COLUMNS[name])
         columns = zip(*rows[name], strict=True) if rows[name] else ((),) * len(schema)
         arrays = [pa.array(list(values), kind) for values, kind in zip(columns, schema.types, strict=True)]
         found[name] = pa.table(arrays, schema=schema)
@@ -341,8 +319,6 @@ def _read_tables(
     found = [fields.read(record | {"id": record["document_id"]}) for record in _rows(small)]
     place = ["document_id", "shard", "row"]
     places = documents.select(place).append_column("document", pa.array(range(len(found)), pa.int64()))
-    if places.group_by(place).aggregate([]).num_rows != len(found):
-        raise DataError(f"{folder} has documents with the same id, shard and row", "Run the corpus job again")
     tables = {
         "documents": documents.select([*place, "input", "text"])
         .append_column("date", pa.array([date for date, _ in found], pa.string()))
@@ -359,7 +335,8 @@ def _read_tables(
     if prefix:
         named = pc.binary_join_element_wise(pa.scalar(prefix), tables["documents"]["shard"], "/")
         tables["documents"] = tables["documents"].set_column(1, "shard", named)
-    return {name: table.select(list(_TYPES[name])).cast(_schema(name)) for name, table in tables.items()}
+    schemas = {name: make_schema(_COLUMNS[name]) for name in tables}
+    return {name: table.select(schemas[name].names).cast(schemas[name]) for name, table in tables.items()}
 
 
 def _read_table(folder: Path, table: str, shards: Sequence[str]) -> pyarrow.Table:
@@ -409,11 +386,5 @@ def _find_origins(documents: pyarrow.Table, manifest: Mapping[str, Any]) -> list
 
 def _find_version(manifest: Mapping[str, Any]) -> str | None:
     """Return the version of the package that a manifest names."""
-    software = manifest.get("software")
-    found = software.get("cascade-srn") if isinstance(software, Mapping) else None
-    return found if isinstance(found, str) else None
-
-
-def _schema(name: str) -> pyarrow.Schema:
-    pa = load_library("pyarrow")
-    return pa.schema([(column, pa.type_for_alias(kind)) for column, kind in _TYPES[name].items()])
+    found: str | None = manifest.get("software", {}).get("cascade-srn")
+    return found

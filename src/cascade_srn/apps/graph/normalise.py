@@ -32,49 +32,15 @@ _BRITISH = (
     (re.compile(r"^(an|par|cat)alys(e|ed|er|ers|ing)$"), r"\1alyz\2"),
     (re.compile(r"^(cent|met|theat)re$"), r"\1er"),
 )
-_IRREGULAR = {
-    "analyses": "analysis",
-    "axes": "axis",
-    "caches": "cache",
-    "calories": "calorie",
-    "characteristics": "characteristic",
-    "children": "child",
-    "comics": "comic",
-    "cookies": "cookie",
-    "corpora": "corpus",
-    "criteria": "criterion",
-    "crises": "crisis",
-    "formulae": "formula",
-    "halves": "half",
-    "headaches": "headache",
-    "heuristics": "heuristic",
-    "hypotheses": "hypothesis",
-    "indices": "index",
-    "lens": "lens",
-    "lenses": "lens",
-    "lexica": "lexicon",
-    "logics": "logic",
-    "matrices": "matrix",
-    "men": "man",
-    "metrics": "metric",
-    "movies": "movie",
-    "news": "news",
-    "niches": "niche",
-    "paraphrases": "paraphrase",
-    "parentheses": "parenthesis",
-    "phenomena": "phenomenon",
-    "quizzes": "quiz",
-    "schemata": "schema",
-    "series": "series",
-    "shoes": "shoe",
-    "species": "species",
-    "stimuli": "stimulus",
-    "syntheses": "synthesis",
-    "theses": "thesis",
-    "topics": "topic",
-    "vertices": "vertex",
-    "women": "woman",
-}
+_IRREGULAR_LIST = """
+    analyses:analysis axes:axis caches:cache calories:calorie characteristics:characteristic children:child
+    comics:comic cookies:cookie corpora:corpus criteria:criterion crises:crisis formulae:formula halves:half
+    headaches:headache heuristics:heuristic hypotheses:hypothesis indices:index lens:lens lenses:lens lexica:lexicon
+    logics:logic matrices:matrix men:man metrics:metric movies:movie news:news niches:niche paraphrases:paraphrase
+    parentheses:parenthesis phenomena:phenomenon quizzes:quiz schemata:schema series:series shoes:shoe species:species
+    stimuli:stimulus syntheses:synthesis theses:thesis topics:topic vertices:vertex women:woman
+"""
+_IRREGULAR = dict(pair.split(":") for pair in _IRREGULAR_LIST.split())
 _PLURALS = (
     (re.compile(r"(?<=..)ies$"), "y"),
     (re.compile(r"sses$"), "ss"),

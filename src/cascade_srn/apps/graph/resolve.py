@@ -9,12 +9,17 @@ from dataclasses import dataclass, field
 
 from cascade_srn.apps.graph.acronyms import Expansions, acronym_merges, collect_expansions
 from cascade_srn.apps.graph.forest import Forest, Merge
-from cascade_srn.apps.graph.fuzzy import fuzzy_merges
 from cascade_srn.apps.graph.generic import is_generic
 from cascade_srn.apps.graph.normalise import describe_difference, display_form, normalise
-from cascade_srn.apps.graph.overrides import Alias, Split, read_aliases, read_merges, read_splits
-from cascade_srn.apps.graph.rules import head_merges, spelling_merges
-from cascade_srn.apps.graph.settings import GraphSettings
+from cascade_srn.apps.graph.rules import fuzzy_merges, head_merges, spelling_merges
+from cascade_srn.apps.graph.settings import (
+    Alias,
+    GraphSettings,
+    KeptApart,
+    read_aliases,
+    read_merges,
+    read_splits,
+)
 from cascade_srn.errors import ConfigError
 
 _WORD = re.compile(r"[^\W\d_]+")
@@ -145,7 +150,7 @@ def _find_keys(found: Resolution, text: str, labels: list[str], settings: GraphS
     return []
 
 
-def _apply_splits(found: Resolution, splits: Iterable[Split], labels: list[str], settings: GraphSettings) -> None:
+def _apply_splits(found: Resolution, splits: Iterable[KeptApart], labels: list[str], settings: GraphSettings) -> None:
     forest = found.forest
     for split in splits:
         keys = _find_keys(found, split.text, labels, settings)

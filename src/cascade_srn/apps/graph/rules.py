@@ -1,17 +1,26 @@
-"""Merges by rule: the same letters with other spaces or capitals, and names with a noun that adds nothing."""
+"""Merges of names that differ a little.
+
+By rule: the same letters with other spaces or capitals, and names with a noun that adds nothing. Fuzzy matches:
+misspelled words, inflected words, and "recognition of X" for "X recognition". Words are compared instead of whole
+names. Misspellings of a word are found by deleting one character at a time, so that the cost grows with the number of
+distinct words and names, and not with that of their pairs.
+"""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 
 from cascade_srn.apps.graph.forest import Forest, Key, Merge
-from cascade_srn.apps.graph.normalise import is_acronym, normalise, squeeze
+from cascade_srn.apps.graph.normalise import is_acronym, normalise, singular, squeeze
+from cascade_srn.apps.graph.tables import load_library
 
 # A form in other capitals is a careless spelling if it is this rare. Otherwise "MAP" is not "map".
-_RARE_SHARE = 0.1
-_MIN_LETTERS = 4
+_CARELESS_SHARE = 0.1
+_MIN_NAME_LETTERS = 4
 # Nouns that add nothing to a name, if both have the same type.
 _MODEL_HEADS = frozenset({"algorithm", "classifier", "model", "network"})
 _DESIGN_HEADS = frozenset({"architecture", "framework", "tool", "toolkit"})
@@ -20,20 +29,34 @@ _SCORE_HEADS = frozenset({"measure", "metric", "score"})
 _TASK_HEADS = frozenset({"problem", "task"})
 _HEADS = _MODEL_HEADS | _DESIGN_HEADS | _DATA_HEADS | _SCORE_HEADS | _TASK_HEADS
 # The long form of an acronym says what it names: "NMT model" is not NMT, but "CRF model" is CRF.
-_MODEL_NOUNS = _MODEL_HEADS | {
-    "autoencoder",
-    "decoder",
-    "encoder",
-    "field",
-    "forest",
-    "machine",
-    "memory",
-    "regression",
-    "transformer",
-    "tree",
-    "unit",
-}
+_MODEL_NOUN_LIST = "autoencoder decoder encoder field forest machine memory regression transformer tree unit"
+_MODEL_NOUNS = _MODEL_HEADS | frozenset(_MODEL_NOUN_LIST.split())
 _DATA_NOUNS = _DATA_HEADS | {"challenge", "evaluation", "treebank"}
+MIN_LETTERS = 6
+"""Shorter words are not compared: too many of them differ in one letter."""
+_ARTICLES = frozenset({"a", "an", "the"})
+# Words that share a deletion are compared in groups of this size at most.
+_MAX_GROUP = 40
+# A misspelling is rare compared with the right spelling. A replaced letter makes another word more often than a letter
+# that is doubled, left out or exchanged with its neighbour.
+_RARE, _RARE_SHARE = 2, 0.001
+_MIN_FREQUENT = {"exchange": 20, "double": 20, "length": 100, "replace": 500}
+_OPPOSITES = (
+    ("inter", "intra", "intro"),
+    ("hyper", "hypo"),
+    ("micro", "macro"),
+    ("homo", "hetero"),
+    ("mono", "multi", "bi", "tri", "uni", "cross"),
+    ("pre", "post", "pro", "per"),
+    ("sub", "super", "supra"),
+    ("ante", "anti"),
+    ("endo", "exo"),
+    ("max", "min"),
+    ("un", "non", "in", "im", "dis", "mis", "de", "re", "ir", "il", "a", "co", "en", "over", "under", "out", "up"),
+)
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*|\b[ivx]+\b")
+# Endings that make another word: a parser is not parsing.
+_ENDING = 4
 
 
 def spelling_merges(forest: Forest) -> Iterator[Merge]:
@@ -48,7 +71,7 @@ def spelling_merges(forest: Forest) -> Iterator[Merge]:
             if first.text.casefold() == second.text.casefold():
                 if _may_differ_in_case(first, second):
                     yield Merge(other, into, "text", "case")
-            elif len(letters) > _MIN_LETTERS or any(char.isdigit() for char in letters):
+            elif len(letters) > _MIN_NAME_LETTERS or any(char.isdigit() for char in letters):
                 yield Merge(other, into, "text", "spaces")
 
 
@@ -57,7 +80,7 @@ def _may_differ_in_case(rarer: Key, other: Key) -> bool:
     plain = rarer if rarer.text == rarer.text.casefold() else other
     if sum(char.isupper() for char in plain.name) >= 2:
         return True  # ELMo and ELMO
-    return len(other.text) >= _MIN_LETTERS and rarer.n <= _RARE_SHARE * other.n
+    return len(other.text) >= _MIN_NAME_LETTERS and rarer.n <= _CARELESS_SHARE * other.n
 
 
 def head_merges(forest: Forest, long_forms: Mapping[int, Collection[int]]) -> Iterator[Merge]:
@@ -87,7 +110,7 @@ def _adds_nothing(head: str, key: Key, long_forms: Collection[str]) -> bool:
         return is_name(key.name)
     if not long_forms:
         # A short acronym without a known long form may be an activity.
-        named = len(key.text) >= _MIN_LETTERS or any(not char.isupper() for char in key.text)
+        named = len(key.text) >= _MIN_NAME_LETTERS or any(not char.isupper() for char in key.text)
         return named or head in _DATA_HEADS
     nouns = _MODEL_NOUNS if head in _MODEL_HEADS else _DATA_NOUNS if head in _DATA_HEADS else ()
     return all(long.rpartition(" ")[2] in nouns for long in long_forms)
@@ -98,3 +121,182 @@ def is_name(text: str) -> bool:
     return " " not in text and any(
         is_acronym(part) or sum(char.isupper() for char in part) >= 2 for part in text.split("-")
     )
+
+
+@dataclass(frozen=True, slots=True)
+class NearKeys:
+    """Two keys that nearly have the same text.
+
+    Attributes:
+        key: The rarer key.
+        into: The other one.
+        score: Similarity of the texts from 0 to 1.
+        reason: What the difference is.
+        refusal: Why they are not merged; empty if they are.
+    """
+
+    key: int
+    into: int
+    score: float
+    reason: str
+    refusal: str = ""
+
+
+def fuzzy_merges(forest: Forest, threshold: float, counts: Mapping[str, int]) -> Iterator[Merge]:
+    """Yield the fuzzy matches that pass the rules, the most frequent names first.
+
+    Args:
+        forest: The keys.
+        threshold: Minimum similarity from 0 to 1.
+        counts: How often words in lower case occur in the text of the documents.
+    """
+    for pair in find_pairs(forest, threshold, counts):
+        if not pair.refusal:
+            yield Merge(pair.key, pair.into, "fuzzy", pair.reason, pair.score)
+
+
+def find_pairs(forest: Forest, threshold: float, counts: Mapping[str, int]) -> Iterator[NearKeys]:
+    """Yield all pairs of keys that are compared, with the rule that refuses them."""
+    similarity = load_library("rapidfuzz.fuzz").ratio
+    words = _Words(forest, counts)
+    seen: set[tuple[int, int]] = set()
+    for key in forest.by_frequency(range(len(forest.keys))):
+        for other, reason in _candidates(forest, key, words):
+            into, rarer = forest.by_frequency((key, other))
+            if rarer == into or (rarer, into) in seen:
+                continue
+            seen.add((rarer, into))
+            first, second = forest.keys[rarer].text, forest.keys[into].text
+            score = 1.0 if reason.startswith("word") else similarity(squeeze(first), squeeze(second)) / 100
+            refusal = words.refuse(first, second) if reason == "spelling" else ""
+            if not refusal and score < threshold:
+                refusal = "similarity"
+            yield NearKeys(rarer, into, score, reason, refusal)
+
+
+def _candidates(forest: Forest, key: int, words: _Words) -> Iterator[tuple[int, str]]:
+    found = forest.keys[key]
+    tokens = found.text.split(" ")
+    if len(tokens) > 1:
+        for target in words.inflected.get((_plain(tokens), found.label), ()):
+            yield target, "word inside in the plural or with an article"
+        turned = forest.find(_turn(tokens), found.label)
+        if turned is not None:
+            yield turned, "word order"
+    for at, token in enumerate(tokens):
+        for other in words.variants.get(token, ()):
+            changed = " ".join((*tokens[:at], other, *tokens[at + 1 :]))
+            respelled = forest.find(changed, found.label)
+            if respelled is not None:
+                yield respelled, "spelling"
+
+
+def _plain(tokens: Sequence[str]) -> str:
+    """Return the words in the singular, without articles."""
+    return " ".join(singular(token) for token in tokens if token not in _ARTICLES)
+
+
+def _turn(tokens: Sequence[str]) -> str:
+    """Return "X Y" for "Y of X"; empty if there is no single "of"."""
+    if tokens.count("of") != 1 or len(tokens) > 6:
+        return ""
+    at = tokens.index("of")
+    left = [*tokens[: at - 1], singular(tokens[at - 1])] if at else []
+    right = [token for token in tokens[at + 1 :] if token not in _ARTICLES]
+    return " ".join((*right, *left)) if left and right else ""
+
+
+class _Words:
+    """Words of all keys, how often they occur, and which are written alike."""
+
+    def __init__(self, forest: Forest, counts: Mapping[str, int]) -> None:
+        self.counts: Counter[str] = Counter()
+        self._in_text = counts
+        self._names: Counter[str] = Counter()
+        inflected: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+        for at, key in enumerate(forest.keys):
+            tokens = key.text.split(" ")
+            for token in set(tokens):
+                self.counts[token] += max(key.n, 1)
+            for word in re.split(r"[\s-]+", key.name):
+                if _is_name(word):
+                    self._names[singular(word.casefold())] += max(key.n, 1)
+            if len(tokens) > 1:
+                inflected[_plain(tokens), key.label].append(at)
+        self.inflected = {plain: tuple(members) for plain, members in inflected.items() if len(members) > 1}
+        self.variants = self._find_variants()
+
+    def _find_variants(self) -> dict[str, tuple[str, ...]]:
+        """Return, for each word, those that differ in one letter, or in two that are exchanged or replaced."""
+        groups: defaultdict[str, list[str]] = defaultdict(list)
+        for word in sorted(self.counts):
+            if len(word) >= MIN_LETTERS and word.isalpha():
+                for shorter in {word, *(word[:at] + word[at + 1 :] for at in range(len(word)))}:
+                    groups[shorter].append(word)
+        distance = load_library("rapidfuzz.distance").OSA.distance
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        for members in groups.values():
+            for first, second in combinations(members[:_MAX_GROUP], 2):
+                if distance(first, second, score_cutoff=1) <= 1:
+                    found[first].add(second)
+                    found[second].add(first)
+        return {word: tuple(sorted(others)) for word, others in found.items()}
+
+    def refuse(self, first: str, second: str) -> str:
+        """Return the rule that keeps two names apart that differ in one word; empty if none does."""
+        if _NUMBER.findall(first) != _NUMBER.findall(second):
+            return "number"
+        for one, other in zip(first.split(" "), second.split(" "), strict=True):
+            if one != other and (refusal := self._refuse_word(one, other)):
+                return refusal
+            if one != other and " " not in first and _kind_of_typo(one, other) in ("length", "replace"):
+                return "single word"  # no other word shows that the same thing is meant
+        return ""
+
+    def _refuse_word(self, one: str, other: str) -> str:
+        if any(char.isdigit() for char in one + other):
+            return "number"
+        if any(2 * self._names[word] > self.counts[word] for word in (one, other)):
+            return "name in capitals"
+        if one[:2] != other[:2] or _are_opposite(one, other):
+            return "prefix"
+        if _differ_at_end(one, other):
+            return "ending"
+        rare, frequent = sorted((self._frequency(one), self._frequency(other)))
+        if rare > max(_RARE, _RARE_SHARE * frequent) or frequent < _MIN_FREQUENT[_kind_of_typo(one, other)]:
+            return "both words may be right"
+        return ""
+
+    def _frequency(self, word: str) -> int:
+        return max(self.counts[word], self._in_text.get(word, 0) + self._in_text.get(f"{word}s", 0))
+
+
+def _is_name(word: str) -> bool:
+    return any(char.isupper() or char.isdigit() for char in word[1:])
+
+
+def _are_opposite(one: str, other: str) -> bool:
+    for group in _OPPOSITES:
+        first = [prefix for prefix in group if one.startswith(prefix)]
+        second = [prefix for prefix in group if other.startswith(prefix)]
+        if any(a != b and one[len(a) :] == other[len(b) :] for a in first for b in second):
+            return True
+        if any(one == a + other for a in first) or any(other == b + one for b in second):
+            return True
+    return False
+
+
+def _differ_at_end(one: str, other: str) -> bool:
+    """Return whether two words differ at the end only, so that one is another form of the other."""
+    same = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    first, second = one[same:], other[same:]
+    return max(len(first), len(second)) <= _ENDING and (not first or not second or first[-1] != second[-1])
+
+
+def _kind_of_typo(one: str, other: str) -> str:
+    """Return what was done to a letter: exchange, double, length (left out or added) or replace."""
+    if sorted(one) == sorted(other):
+        return "exchange"
+    if len(one) == len(other):
+        return "replace"
+    return "double" if re.sub(r"(.)\1", r"\1", one) == re.sub(r"(.)\1", r"\1", other) else "length"

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -53,15 +53,18 @@ def write_graph(
 
 def check_target(folder: str | Path, *, overwrite: bool = False) -> None:
     """Raise a :class:`DataError` if a graph cannot be written to a folder."""
-    target = Path(folder)
-    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+    check_folder(Path(folder), "a graph", _is_graph, overwrite=overwrite)
+
+
+def check_folder(folder: Path, kind: str, is_kind: Callable[[Path], bool], *, overwrite: bool) -> None:
+    """Raise a :class:`DataError` unless a folder is missing, empty, or of a kind that may be replaced."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
-    if target.is_dir() and _is_graph(target):
-        if overwrite:
-            return
-        raise DataError(f"{target} is a graph already", "Choose another folder, or replace it", option="overwrite")
-    kind = "contains other files" if target.is_dir() else "is a file"
-    raise DataError(f"{target} {kind}", "Choose a new or empty folder", option="output")
+    if not folder.is_dir() or not is_kind(folder):
+        problem = "contains other files" if folder.is_dir() else "is a file"
+        raise DataError(f"{folder} {problem}", "Choose a new or empty folder", option="output")
+    if not overwrite:
+        raise DataError(f"{folder} is {kind} already", "Choose another folder, or replace it", option="overwrite")
 
 
 def _write_database(folder: Path) -> None:

@@ -1,37 +1,39 @@
-"""What the graph libraries share: loading a model, names of labels, and one node per entity of a text."""
+"""What the graph libraries share: extraction, names of labels, and one node per entity of a text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, Unpack
 
-from cascade_srn.errors import CascadeError, ConfigError, SchemaError, did_you_mean
+from cascade_srn.errors import ConfigError, SchemaError, did_you_mean
 from cascade_srn.extractor import Extractor
-from cascade_srn.inference.streaming import BadText, OnError, error_policy
+from cascade_srn.inference.streaming import StreamOptions
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Entity, Relation
 
 ModelLike = str | Path | Extractor | None
 """A model folder, the name of a bundled model, a hub id, or an extractor. None: the default bundled model."""
+Item = TypeVar("Item")
 
 
-def missing_library(purpose: str, library: str, extra: str) -> CascadeError:
-    """Return the error for a library that is not installed."""
-    return CascadeError(f"{purpose} needs {library}, which is not installed", f"Run pip install 'cascade-srn[{extra}]'")
+class GraphOptions(StreamOptions, total=False):
+    """Options of all graph libraries: those of :meth:`.Extractor.stream`, and these two.
+
+    Attributes:
+        label_map: Names of labels in the graph; see :func:`map_labels`.
+        device: Device of the model.
+    """
+
+    label_map: Mapping[str, str] | None
+    device: str
 
 
 def load_extractor(model: ModelLike, device: str = "auto") -> Extractor:
     """Load a model, or return the extractor that is given instead of one."""
     return model if isinstance(model, Extractor) else Extractor.from_pretrained(model, device=device)
-
-
-def empty_on_error(on_error: OnError) -> Callable[[BadText], Document]:
-    """Return a policy for bad texts that yields an empty document for each, so that results stay aligned with texts."""
-    policy = error_policy(on_error)
-    return lambda bad: policy(bad) or Document("")
 
 
 def plain_label(label: str) -> str:
@@ -170,3 +172,27 @@ def merge_mentions(
 
 def _score(item: Entity | Relation) -> float:
     return 1.0 if item.score is None else item.score
+
+
+class GraphAdapter:
+    """Extracts entities and relations for a graph library, one node per entity of a text.
+
+    Args:
+        model: A model folder, the name of a bundled model, a hub id, or an extractor.
+        by_name: Whether the library identifies nodes by their name; see :func:`merge_mentions`.
+        options: Options of extraction. Wrong ones are refused at once.
+    """
+
+    def __init__(self, model: ModelLike, *, by_name: bool = False, **options: Unpack[GraphOptions]) -> None:
+        self.by_name = by_name
+        self.extractor = load_extractor(model, options.pop("device", "auto"))
+        self.names = map_labels(self.extractor.schema, options.pop("label_map", None))
+        self.options: dict[str, Any] = dict(options)
+        self.extractor.stream([], **self.options)
+
+    def extract(
+        self, items: Iterable[tuple[str, Item]], **options: Any
+    ) -> Iterator[tuple[Item, list[GraphEntity], list[GraphRelation]]]:
+        """Yield each item with the entities and relations of its text, without texts that are skipped."""
+        for document, item in self.extractor.stream(items, as_tuples=True, **self.options | options):
+            yield item, *merge_mentions(document, self.names, by_name=self.by_name)

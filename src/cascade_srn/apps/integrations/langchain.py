@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Unpack
 
 from cascade_srn.apps.integrations.graphs import (
+    GraphAdapter,
     GraphEntity,
+    GraphOptions,
+    GraphRelation,
     ModelLike,
-    load_extractor,
-    map_labels,
-    merge_mentions,
-    missing_library,
 )
-from cascade_srn.inference.streaming import OnError
-from cascade_srn.inference.thresholds import ThresholdsLike
-from cascade_srn.types import Document
+from cascade_srn.errors import require
 
-try:
-    from langchain_community.graphs.graph_document import GraphDocument, Node, Relationship
-    from langchain_core.documents import Document as LangChainDocument
-except ModuleNotFoundError as error:
-    raise missing_library("the graph transformer", "langchain-community", "langchain") from error
+require("langchain_community", extra="langchain")
+from langchain_community.graphs.graph_document import GraphDocument, Node, Relationship  # noqa: E402
+from langchain_core.documents import Document as LangChainDocument  # noqa: E402
 
 
 class CascadeGraphTransformer:
@@ -45,43 +40,18 @@ class CascadeGraphTransformer:
         on_error: What to do with a document that cannot be processed. See :meth:`.Extractor.stream`.
     """
 
-    def __init__(
-        self,
-        model: ModelLike = None,
-        *,
-        labels: str | Collection[str] | None = None,
-        thresholds: ThresholdsLike | None = None,
-        overlaps: str | None = None,
-        label_map: Mapping[str, str] | None = None,
-        device: str = "auto",
-        batch_words: int = 4096,
-        on_error: OnError = "raise",
-    ) -> None:
-        self.extractor = load_extractor(model, device)
-        self.names = map_labels(self.extractor.schema, label_map)
-        self.options: dict[str, Any] = {
-            "labels": labels,
-            "thresholds": thresholds,
-            "overlaps": overlaps,
-            "batch_words": batch_words,
-            "on_error": on_error,
-        }
-        self.extractor.stream([], **self.options)  # raises for wrong options
+    def __init__(self, model: ModelLike = None, **options: Unpack[GraphOptions]) -> None:
+        self.adapter = GraphAdapter(model, **options)
 
     def convert_to_graph_documents(
         self, documents: Sequence[LangChainDocument], config: Any = None
     ) -> list[GraphDocument]:
         """Convert documents, in order. ``config`` of LangChain is accepted and has no effect."""
-        pairs = [(document.page_content, document) for document in documents]
-        return [
-            self._to_graph(document, source)
-            for document, source in self.extractor.stream(pairs, as_tuples=True, **self.options)
-        ]
+        return self._convert(documents)
 
     def process_response(self, document: LangChainDocument, config: Any = None) -> GraphDocument:
         """Convert one document. Raise its error if it cannot be processed."""
-        options = {key: value for key, value in self.options.items() if key not in ("batch_words", "on_error")}
-        return self._to_graph(self.extractor.extract(document.page_content, **options), document)
+        return self._convert([document], on_error="raise")[0]
 
     async def aconvert_to_graph_documents(
         self, documents: Sequence[LangChainDocument], config: Any = None
@@ -93,13 +63,15 @@ class CascadeGraphTransformer:
         """Convert one document in a thread."""
         return await asyncio.to_thread(self.process_response, document, config)
 
-    def _to_graph(self, document: Document, source: LangChainDocument) -> GraphDocument:
-        entities, relations = merge_mentions(document, self.names)
-        nodes: dict[GraphEntity, Any] = {
-            entity: Node(id=entity.name, type=entity.label, properties=entity.properties()) for entity in entities
-        }
-        relationships = [
-            Relationship(source=nodes[r.head], target=nodes[r.tail], type=r.label, properties=r.properties())
-            for r in relations
-        ]
-        return GraphDocument(nodes=list(nodes.values()), relationships=relationships, source=source)
+    def _convert(self, documents: Iterable[LangChainDocument], **options: Any) -> list[GraphDocument]:
+        pairs = ((document.page_content, document) for document in documents)
+        return [_to_graph(*found) for found in self.adapter.extract(pairs, **options)]
+
+
+def _to_graph(source: LangChainDocument, entities: list[GraphEntity], relations: list[GraphRelation]) -> GraphDocument:
+    nodes = {e: Node(id=e.name, type=e.label, properties=e.properties()) for e in entities}
+    relationships = [
+        Relationship(source=nodes[r.head], target=nodes[r.tail], type=r.label, properties=r.properties())
+        for r in relations
+    ]
+    return GraphDocument(nodes=list(nodes.values()), relationships=relationships, source=source)

@@ -4,37 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
 from typing import Any
 
 from cascade_srn.apps.integrations.graphs import (
+    GraphAdapter,
+    GraphEntity,
+    GraphRelation,
     ModelLike,
-    empty_on_error,
-    load_extractor,
-    map_labels,
-    merge_mentions,
-    missing_library,
 )
-from cascade_srn.errors import ConfigError
+from cascade_srn.errors import ConfigError, require
 from cascade_srn.inference.streaming import BadText
-from cascade_srn.inference.thresholds import ThresholdsLike
-from cascade_srn.types import Document
 
-try:
-    from neo4j_graphrag.experimental.components.entity_relation_extractor import EntityRelationExtractor, OnError
-    from neo4j_graphrag.experimental.components.lexical_graph import LexicalGraphBuilder
-    from neo4j_graphrag.experimental.components.types import (
-        DocumentInfo,
-        LexicalGraphConfig,
-        Neo4jGraph,
-        Neo4jNode,
-        Neo4jRelationship,
-        TextChunk,
-        TextChunks,
-    )
-    from pydantic import validate_call
-except ModuleNotFoundError as error:
-    raise missing_library("the entity-relation extractor", "neo4j-graphrag", "neo4j") from error
+require("neo4j_graphrag", extra="neo4j")
+from neo4j_graphrag.experimental.components.entity_relation_extractor import (  # noqa: E402
+    EntityRelationExtractor,
+    OnError,
+)
+from neo4j_graphrag.experimental.components.lexical_graph import LexicalGraphBuilder  # noqa: E402
+from neo4j_graphrag.experimental.components.types import (  # noqa: E402
+    DocumentInfo,
+    LexicalGraphConfig,
+    Neo4jGraph,
+    Neo4jNode,
+    Neo4jRelationship,
+    TextChunk,
+    TextChunks,
+)
+from pydantic import validate_call  # noqa: E402
 
 logger = logging.getLogger(__name__)
 
@@ -65,26 +61,12 @@ class CascadeEntityRelationExtractor(EntityRelationExtractor):
         self,
         model: ModelLike = None,
         *,
-        labels: str | Collection[str] | None = None,
-        thresholds: ThresholdsLike | None = None,
-        overlaps: str | None = None,
-        label_map: Mapping[str, str] | None = None,
-        device: str = "auto",
-        batch_words: int = 4096,
         create_lexical_graph: bool = True,
         on_error: OnError = OnError.RAISE,
+        **options: Any,
     ) -> None:
         super().__init__(on_error=on_error, create_lexical_graph=create_lexical_graph)
-        self.extractor = load_extractor(model, device)
-        self.names = map_labels(self.extractor.schema, label_map)
-        self.options: dict[str, Any] = {
-            "labels": labels,
-            "thresholds": thresholds,
-            "overlaps": overlaps,
-            "batch_words": batch_words,
-            "on_error": empty_on_error("raise" if on_error == OnError.RAISE else _log),
-        }
-        self.extractor.stream([], **self.options)  # raises for wrong options
+        self.adapter = GraphAdapter(model, on_error="raise" if on_error == OnError.RAISE else _log, **options)
 
     @validate_call  # a pipeline passes the outputs of other components as dictionaries
     async def run(
@@ -118,27 +100,29 @@ class CascadeEntityRelationExtractor(EntityRelationExtractor):
             builder = LexicalGraphBuilder(config=config)
         if builder and self.create_lexical_graph:
             graph = (await builder.run(text_chunks=chunks, document_info=document_info)).graph
-        documents = await asyncio.to_thread(self._extract, [chunk.text for chunk in chunks.chunks])
-        for chunk, document in zip(chunks.chunks, documents, strict=True):
-            found = self._to_graph(document, chunk, builder)
+        pairs = [(chunk.text, chunk) for chunk in chunks.chunks]
+        for chunk, entities, relations in await asyncio.to_thread(lambda: list(self.adapter.extract(pairs))):
+            found = self._to_graph(chunk, entities, relations, builder)
             graph.nodes.extend(found.nodes)
             graph.relationships.extend(found.relationships)
         return graph
 
-    def _extract(self, texts: list[str]) -> list[Document]:
-        return list(self.extractor.stream(texts, **self.options))
-
     def _check_names(self, config: LexicalGraphConfig) -> None:
         """Refuse entity labels that are names of the lexical graph, where they would be taken for its nodes."""
-        for label in self.extractor.schema.entity_types:
-            if self.names[label] in config.lexical_graph_node_labels:
+        for label in self.adapter.extractor.schema.entity_types:
+            if (name := self.adapter.names[label]) in config.lexical_graph_node_labels:
                 raise ConfigError(
-                    f"the entity label {label!r} is {self.names[label]!r} in the graph, as nodes of the lexical graph",
+                    f"the entity label {label!r} is {name!r} in the graph, as nodes of the lexical graph",
                     "Give it another name in label_map",
                 )
 
-    def _to_graph(self, document: Document, chunk: TextChunk, builder: LexicalGraphBuilder | None) -> Neo4jGraph:
-        entities, relations = merge_mentions(document, self.names)
+    def _to_graph(
+        self,
+        chunk: TextChunk,
+        entities: list[GraphEntity],
+        relations: list[GraphRelation],
+        builder: LexicalGraphBuilder | None,
+    ) -> Neo4jGraph:
         ids = {entity: str(number) for number, entity in enumerate(entities)}
         graph = Neo4jGraph(
             nodes=[

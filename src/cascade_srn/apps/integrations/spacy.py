@@ -3,26 +3,25 @@
 # spaCy reads the annotations of the factory when it is called, so they must not be strings.
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cascade_srn.apps.integrations.graphs import ModelLike, load_extractor, missing_library
+from cascade_srn.apps.integrations.graphs import ModelLike, load_extractor
 from cascade_srn.config import check_overlaps, require_choice
-from cascade_srn.errors import CascadeError
+from cascade_srn.errors import CascadeError, require
 from cascade_srn.extractor import Extractor
 from cascade_srn.inference.streaming import BadText
 from cascade_srn.inference.thresholds import ThresholdsLike
 from cascade_srn.types import Document, Entity
 
-try:
-    from spacy.language import Language
-    from spacy.pipeline import Pipe
-    from spacy.tokens import Doc, Span, SpanGroup
-    from spacy.util import ensure_path, filter_spans, minibatch
-except ModuleNotFoundError as error:
-    raise missing_library("the spaCy component", "spaCy", "spacy") from error
+require("spacy", extra="spacy")
+from spacy.language import Language  # noqa: E402
+from spacy.pipeline import Pipe  # noqa: E402
+from spacy.tokens import Doc, Span, SpanGroup  # noqa: E402
+from spacy.util import ensure_path, filter_spans, minibatch  # noqa: E402
 
 FACTORY = "cascade_srn"
 WORDS = ("model", "doc")
@@ -200,33 +199,15 @@ def make_component(
     batch_words: int,
 ) -> CascadeComponent:
     """Make a component from the config of a pipeline."""
-    return CascadeComponent(
-        model,
-        name=name,
-        labels=labels,
-        thresholds=thresholds,
-        overlaps=overlaps,
-        words=words,
-        spans_key=spans_key,
-        set_ents=set_ents,
-        device=device,
-        batch_words=batch_words,
-    )
+    options = dict(locals())
+    del options["nlp"]
+    return CascadeComponent(**options)
 
 
+_DEFAULTS = {option.name: option.default for option in signature(CascadeComponent).parameters.values()}
 Language.factory(
     FACTORY,
-    default_config={
-        "model": None,
-        "labels": None,
-        "thresholds": None,
-        "overlaps": None,
-        "words": "model",
-        "spans_key": FACTORY,
-        "set_ents": True,
-        "device": "auto",
-        "batch_words": 4096,
-    },
+    default_config={name: default for name, default in _DEFAULTS.items() if name != "name"},
     assigns=["doc.ents", "doc.spans", "doc._.relations"],
     func=make_component,
 )

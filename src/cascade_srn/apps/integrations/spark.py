@@ -6,7 +6,6 @@ Each row keeps its columns and gets three more: ``entities`` and ``relations``, 
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -97,47 +96,30 @@ def extract_partition(
     require_range("batch_words", batch_words, 1)
     require_range("threads", threads, 1)
     name = None if model is None else os.fspath(model)
-    loading = _Loading(name, device, precision, overlaps, constraints, tuple(skip), threads)
+    left_out = tuple(skip)
     predicting = {"batch_words": batch_words, "thresholds": thresholds}
 
     def extract(frames: "Iterator[pd.DataFrame]") -> "Iterator[pd.DataFrame]":
-        extractor = _load(loading)
+        extractor = _load(name, device, precision, threads, left_out, overlaps=overlaps, constraints=constraints)
         for frame in frames:
             yield _extract_frame(extractor, frame, text, predicting)
 
     return extract
 
 
-@dataclass(frozen=True)
-class _Loading:
-    """What a model is loaded with, by which a Python process of Spark remembers it for its next partition."""
-
-    model: str | None
-    device: str
-    precision: str
-    overlaps: str | None
-    constraints: str | None
-    skip: tuple[str, ...] = field(default=())
-    threads: int = 1
-
-
 @lru_cache(maxsize=1)
-def _load(loading: _Loading) -> "Extractor":
+def _load(
+    model: str | None, device: str, precision: str, threads: int, skip: tuple[str, ...], **options: Any
+) -> "Extractor":
+    """Load a model, which a Python process of Spark remembers for its next partition."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     from cascade_srn.extractor import Extractor, find_model
     from cascade_srn.runtime.device import set_threads
 
-    folder = find_model(loading.model)
-    set_threads(loading.threads, folder, loading.device, loading.precision)
-    return Extractor.from_pretrained(
-        folder,
-        device=loading.device,
-        precision=loading.precision,
-        overlaps=loading.overlaps,
-        constraints=loading.constraints,
-        skip=loading.skip,
-    )
+    folder = find_model(model)
+    set_threads(threads, folder, device, precision)
+    return Extractor.from_pretrained(folder, device=device, precision=precision, skip=skip, **options)
 
 
 def _extract_frame(

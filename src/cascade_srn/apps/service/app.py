@@ -16,7 +16,7 @@ from cascade_srn.apps.graph.explorer.routes import api_paths, graph_routes, page
 from cascade_srn.apps.service.engine import Engine
 from cascade_srn.apps.service.handler import RequestHandler
 from cascade_srn.apps.service.routes import api_routes, describe_api, render_operations
-from cascade_srn.apps.web.assets import CONTENT_TYPES, Asset, add_assets, page_files, show_links
+from cascade_srn.apps.web.assets import CONTENT_TYPES, Asset, add_assets, page_assets, show_links
 from cascade_srn.apps.web.metrics import Metrics
 from cascade_srn.apps.web.middleware import (
     PROTECTED,
@@ -39,7 +39,7 @@ GRAPH_PATH = "/graph"
 def file_routes(app: FastAPI, *, has_graph: bool = False) -> APIRouter:
     """Make the routes of static files: the page, the library that draws graphs, the style of drawings, and /docs."""
     router = APIRouter()
-    assets = {f"/{name}": asset for name, asset in (*page_files(), *page_files("web", "vendor"))}
+    assets = page_assets("service/page")
     index = assets.pop("/index.html")
     assets["/"] = show_links(index) if has_graph else index
     assets["/stylesheet.css"] = Asset(stylesheet().encode(), CONTENT_TYPES[".css"])

@@ -70,7 +70,7 @@ def describe_api(app: FastAPI) -> dict[str, Any]:
 
 def render_operations(description: Mapping[str, Any]) -> str:
     """Render the OpenAPI description as an HTML page."""
-    template = files("cascade_srn.apps.web").joinpath("page", "operations.html.jinja").read_text("utf-8")
+    template = files("cascade_srn.apps.web").joinpath("shared", "operations.html.jinja").read_text("utf-8")
     return environment().from_string(template).render(description, json=json.dumps)
 
 

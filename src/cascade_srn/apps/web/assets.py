@@ -1,7 +1,7 @@
 """Static files of the pages: what is served, and with which headers."""
 
 import hashlib
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -17,6 +17,7 @@ CONTENT_TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+SHARED_FOLDERS = ("web/shared", "web/vendor")
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,23 @@ class Asset:
         return f'"{hashlib.sha256(self.content).hexdigest()[:32]}"'
 
 
-def page_files(*folder: str) -> Iterator[tuple[str, Asset]]:
-    """Yield the files of a page with their names. No other files are served."""
-    place = files("cascade_srn.apps").joinpath(*(folder or ("web", "page")))
-    for entry in sorted(place.iterdir(), key=lambda entry: entry.name):
-        content_type = CONTENT_TYPES.get(Path(entry.name).suffix)
-        if content_type is not None:
-            yield entry.name, Asset(entry.read_bytes(), content_type)
+def page_assets(page: str) -> dict[str, Asset]:
+    """Return the static files of a page by URL path: its folder and what all pages share. No other files are served.
+
+    URL paths are the paths in ``apps``, so that relative imports resolve in the browser as in the source tree.
+    ``/index.html`` is the page itself. It belongs at the root, because its links and requests start there.
+
+    Args:
+        page: Folder of the page in ``apps``, such as "service/page".
+    """
+    apps = files("cascade_srn.apps")
+    found = {
+        f"/{folder}/{entry.name}": Asset(entry.read_bytes(), CONTENT_TYPES[Path(entry.name).suffix])
+        for folder in (page, *SHARED_FOLDERS)
+        for entry in apps.joinpath(folder).iterdir()
+        if Path(entry.name).suffix in CONTENT_TYPES
+    }
+    return {"/index.html": found.pop(f"/{page}/index.html"), **found}
 
 
 def show_links(index: Asset) -> Asset:

@@ -8,7 +8,7 @@ import httpx
 from tests.apps.service.live import PATIENCE, until
 
 from cascade_srn import Document
-from cascade_srn.apps.annotation.labels import Labels
+from cascade_srn.apps.annotation.annotations import ProjectLabels
 from cascade_srn.apps.annotation.project import Project
 from cascade_srn.apps.annotation.server.app import create_annotator
 from cascade_srn.apps.service.run import HttpServer, listening_socket, server_config
@@ -83,7 +83,9 @@ def _document(id, text):
 
 def create_project(folder, *, labels=LABELS, texts=TEXTS, suggested=SUGGESTED, guidelines=GUIDELINES, **options):
     """Create a project with suggestions."""
-    project = Project.create(folder, make_documents(texts), Labels.from_dict(labels), guidelines=guidelines, **options)
+    project = Project.create(
+        folder, make_documents(texts), ProjectLabels.from_dict(labels), guidelines=guidelines, **options
+    )
     with project:
         write_suggestions(folder, suggested, texts)
     return folder

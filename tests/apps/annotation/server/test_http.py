@@ -12,7 +12,7 @@ from tests.apps.annotation.server.live_project import live_project
 from tests.apps.annotation.server.made_project import live_project as on_a_port
 from tests.apps.service.live import PATIENCE, until
 
-from cascade_srn.apps.annotation.log import LOG
+from cascade_srn.apps.annotation.files import LOG
 from cascade_srn.apps.annotation.project import Project
 from cascade_srn.apps.web.middleware import HEADERS
 from cascade_srn.errors import TrainingError

@@ -11,6 +11,7 @@ from tests.apps.service.live import live, random_extractor
 from tests.drawing.browser import scrolls_sideways, start_browser
 
 from cascade_srn.apps.graph.explore import Explorer
+from cascade_srn.apps.web.assets import page_assets
 from cascade_srn.apps.web.middleware import HEADERS
 from cascade_srn.apps.web.settings import ServeSettings
 
@@ -41,8 +42,9 @@ def test_questions_to_the_graph_are_answered_beside_those_to_the_model(both, exp
 
 
 def test_files_and_policy(both):
-    for name in ("", "explorer.js", "canvas.js", "cytoscape.js", "page.css", "stylesheet.css", "favicon.svg"):
-        answer = both.client.get(f"/graph/{name}")
+    paths = {"/", "/stylesheet.css", *page_assets("graph/explorer/page")} - {"/index.html"}
+    for path in paths:
+        answer = both.client.get(f"/graph{path}")
         assert answer.status_code == 200
         assert {header: answer.headers[header] for header in HEADERS} == HEADERS
     redirect = both.client.get("/graph", follow_redirects=False)

@@ -9,7 +9,7 @@ from tests.cli.conftest import run
 from cascade_srn.apps.graph.export import FORMATS, ExportFilter, export_graph
 from cascade_srn.apps.graph.export.filtering import FilteredGraph
 from cascade_srn.apps.graph.store import open_graph
-from cascade_srn.cli.graph_export import FORMATS as IN_HELP
+from cascade_srn.cli.graph import EXPORT_FORMATS as IN_HELP
 from cascade_srn.errors import CascadeError, ConfigError, DataError
 
 duckdb = pytest.importorskip("duckdb")

@@ -1,7 +1,7 @@
 /* Decide between two versions of an annotation. */
 
+import { createHtml } from "../../web/shared/dom.js";
 import { entityKey, relationKey } from "./content.js";
-import { createHtml } from "./dom.js";
 import { Sheet } from "./sheet.js";
 import { mergeSuggestions } from "./suggestions.js";
 import { Words } from "./words.js";
@@ -87,7 +87,9 @@ class Choice {
   #chosen = new Set();
 
   constructor(annotations) {
-    Object.assign(this, unite(annotations));
+    const { entities, relations } = unite(annotations);
+    this.entities = entities;
+    this.relations = relations;
     for (const { key, owners } of this.all) if (owners.length > 1) this.#chosen.add(key);
   }
 

@@ -1,8 +1,8 @@
 /* Agreement of two annotators: scores, and the documents in which they differ. */
 
+import { createHtml, formatCount } from "../../web/shared/dom.js";
 import { showCase } from "./adjudication.js";
 import { ADJUDICATED } from "./api.js";
-import { createHtml, formatCount } from "./dom.js";
 import { createTable, formatShare } from "./numbers.js";
 
 /** Set up the view. `openDecision(id)` opens a document to decide about it by hand. */

@@ -1,21 +1,21 @@
 /* The annotation page: loads the project, opens documents, saves changes, and connects the parts. */
 
+import { byId, createHtml, formatCount } from "../../web/shared/dom.js";
+import { clearNotice, createKeyForm, createRetryButton, showBusy, showNotice } from "../../web/shared/notices.js";
+import { addTabs } from "../../web/shared/tabs.js";
+import { debounce } from "../../web/shared/timing.js";
 import { createAgreementView } from "./agreement.js";
 import { ADJUDICATED, Api } from "./api.js";
 import { addDialogs, askName, showConflict } from "./dialogs.js";
-import { byId, createHtml, formatCount } from "./dom.js";
 import { Editor } from "./editor.js";
 import { createExchangeView } from "./exchange.js";
 import { addKeys } from "./keys.js";
 import { Menu } from "./menu.js";
-import { clearNotice, createKeyForm, createRetryButton, showBusy, showNotice } from "./notices.js";
 import { markInList, ProjectLabels, showGuidelines, showLabels, showList } from "./panels.js";
 import { addPointer } from "./pointer.js";
 import { Queue } from "./queue.js";
 import { Saver } from "./saving.js";
 import { Sheet } from "./sheet.js";
-import { addTabs } from "./tabs.js";
-import { debounce } from "./timing.js";
 import { showSuggesting, showToolbar } from "./toolbar.js";
 import { createTrainingView } from "./training.js";
 import { Words } from "./words.js";

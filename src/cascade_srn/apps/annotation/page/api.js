@@ -1,6 +1,6 @@
 /* Requests to the annotation server. */
 
-import { Service } from "./service.js";
+import { Service } from "../../web/shared/service.js";
 
 // The name of decisions between annotators.
 export const ADJUDICATED = "adjudicated";
@@ -34,8 +34,8 @@ export class Api {
     return this.#json("api/queue", { parameters: { ...this.#who, state, search, offset, limit }, signal });
   }
 
-  document(id, { annotator = this.annotator, signal } = {}) {
-    return this.#json(`api/documents/${encodeURIComponent(id)}`, { parameters: { annotator }, signal });
+  document(id, { annotator = this.annotator } = {}) {
+    return this.#json(`api/documents/${encodeURIComponent(id)}`, { parameters: { annotator } });
   }
 
   save(id, body) {
@@ -62,8 +62,8 @@ export class Api {
     return this.#json("api/training", { method: "DELETE" });
   }
 
-  agreement(first, second, signal) {
-    return this.#json("api/agreement", { parameters: { first, second }, signal });
+  agreement(first, second) {
+    return this.#json("api/agreement", { parameters: { first, second } });
   }
 
   /** Return the file with annotations, and its name as the server gives it. */

@@ -1,8 +1,8 @@
 /* Dialogs: the name of the annotator, the keys, and a conflict between two versions of an annotation. */
 
+import { byId, createHtml, formatCount } from "../../web/shared/dom.js";
 import { ADJUDICATED } from "./api.js";
 import { entityKey, relationKey } from "./content.js";
-import { byId, createHtml, formatCount } from "./dom.js";
 import { KEYS } from "./keys.js";
 
 const LETTERS_KEY = "cascade-srn-single-letters";

@@ -1,7 +1,7 @@
 /* The editor: the open document, what is selected in it, and all changes to its annotation. */
 
+import { formatCount, formatScore } from "../../web/shared/dom.js";
 import * as edits from "./content.js";
-import { formatCount, formatScore } from "./dom.js";
 import { findNeighbour, isRelation, sortItems } from "./order.js";
 import * as open from "./suggestions.js";
 
@@ -15,8 +15,21 @@ import * as open from "./suggestions.js";
  * readers and the status line.
  */
 export class Editor {
+  labels = null;
+  words = null;
+  history = null;
+  suggestions = null;
+  items = null;
+  showsOpen = true;
+  anchor = null;
+  cursor = null;
+  key = null;
+  link = null;
+
   constructor({ onShow, onEdit, announce }) {
-    Object.assign(this, { onShow, onEdit, announce, labels: null, words: null, showsOpen: true });
+    this.onShow = onShow;
+    this.onEdit = onEdit;
+    this.announce = announce;
   }
 
   get isEmpty() {

@@ -1,6 +1,6 @@
 /* Export and import of annotations in the formats of the package. */
 
-import { createHtml, formatCount } from "./dom.js";
+import { createHtml, formatCount } from "../../web/shared/dom.js";
 
 /** Set up the view. `onImported()` is called when annotations or documents were added. */
 export function createExchangeView(container, { api, attempt, project, onImported }) {

@@ -2,6 +2,7 @@
 
 import { isRelation } from "./order.js";
 
+/** @type {[string, [string[], string][]][]} */
 export const KEYS = [
   ["Words", [
     [["←", "→", "↑", "↓"], "move over the words"],
@@ -49,8 +50,8 @@ export const KEYS = [
 export function addKeys({ sheet, editor, menu, actions, isActive, usesLetters }) {
   document.addEventListener("keydown", (event) => {
     if (event.isComposing || event.defaultPrevented || document.querySelector("dialog[open]")) return;
-    const { target } = event;
-    const isTyping = /^(INPUT|SELECT|TEXTAREA)$/u.test(target.tagName);
+    const target = /** @type {Element} */ (event.target);
+    const isTyping = target.matches("input, select, textarea");
     if (isTyping) {
       if (event.key === "Escape" && isActive()) sheet.container.focus();
       return;

@@ -1,6 +1,6 @@
 /* A small part of Markdown as elements: headings, lists, paragraphs, code, bold and italic text. No HTML. */
 
-import { createHtml } from "./dom.js";
+import { createHtml } from "../../web/shared/dom.js";
 
 /** Return the elements of a text. All that is not understood is shown as it is. */
 export function renderMarkdown(text) {
@@ -44,8 +44,8 @@ function renderInline(text) {
   let at = 0;
   for (const match of text.matchAll(INLINE)) {
     const [whole, code, bold, italic] = match;
-    const [name, inner] = code ? ["code", code] : bold ? ["strong", bold] : ["em", italic];
-    parts.push(text.slice(at, match.index), createHtml(name, {}, inner));
+    const name = code ? "code" : bold ? "strong" : "em";
+    parts.push(text.slice(at, match.index), createHtml(name, {}, code ?? bold ?? italic));
     at = match.index + whole.length;
   }
   return [...parts, text.slice(at)];

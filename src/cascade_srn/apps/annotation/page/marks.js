@@ -1,6 +1,6 @@
 /* Draw the entities and relations of one sentence: tinted words, bars below them and arcs above them. */
 
-import { createHtml, createSvg, formatScore } from "./dom.js";
+import { createHtml, createSvg, formatScore } from "../../web/shared/dom.js";
 import { assignRows, cutIntoPieces, placeArcs } from "./layout.js";
 
 const [ROW, LEVEL, STEM, RADIUS] = [18, 19, 7, 6];
@@ -114,7 +114,7 @@ function drawEnd({ line, x }, tops, isArrow) {
 }
 
 /** Set the position and size of an element in pixels. */
-export function place(element, { left, top, width, height }) {
+export function place(element, { left, top, width = undefined, height = undefined }) {
   Object.assign(element.style, { left: `${left}px`, top: `${top}px` });
   if (width !== undefined) element.style.width = `${width}px`;
   if (height !== undefined) element.style.height = `${height}px`;

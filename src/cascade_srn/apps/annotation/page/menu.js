@@ -1,6 +1,6 @@
 /* The menu beside the selection: labels and what else can be done with it. At the bottom of the screen on a phone. */
 
-import { createHtml, formatScore } from "./dom.js";
+import { createHtml, formatScore } from "../../web/shared/dom.js";
 import { isRelation } from "./order.js";
 
 const [GAP, MARGIN] = [8, 8];
@@ -10,7 +10,9 @@ const isNarrow = () => matchMedia("(max-width: 56rem)").matches;
 /** Shows the choices for the selection of an editor. The sheet keeps the focus, so the keys go on working. */
 export class Menu {
   constructor(element, sheet, editor) {
-    Object.assign(this, { element, sheet, editor });
+    this.element = element;
+    this.sheet = sheet;
+    this.editor = editor;
     element.addEventListener("keydown", (event) => this.#moveFocus(event));
   }
 

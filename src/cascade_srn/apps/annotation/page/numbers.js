@@ -1,6 +1,6 @@
 /* Numbers and tables of the views. */
 
-import { createHtml } from "./dom.js";
+import { createHtml } from "../../web/shared/dom.js";
 
 /** Return a share as a percentage; a dash if there is none. */
 export const formatShare = (value) => (value === null || value === undefined ? "–" : (100 * value).toFixed(1));

@@ -1,7 +1,7 @@
 /* The panels beside the text: the list of entities and relations, the labels, the guidelines. */
 
-import { byId, createHtml, formatScore } from "./dom.js";
-import { Labels } from "./labels.js";
+import { byId, createHtml, formatScore } from "../../web/shared/dom.js";
+import { Labels } from "../../web/shared/labels.js";
 import { renderMarkdown } from "./markdown.js";
 import { isRelation } from "./order.js";
 

@@ -1,6 +1,6 @@
 /* The mouse and the finger on the sheet: select words, select and relate entities. */
 
-import { createSvg } from "./dom.js";
+import { createSvg } from "../../web/shared/dom.js";
 
 const DRAG_DISTANCE = 5;
 

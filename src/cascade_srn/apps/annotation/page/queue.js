@@ -1,7 +1,7 @@
 /* The queue: documents in the order of the server, the most useful first, with search and states. */
 
-import { byId, createHtml, formatCount } from "./dom.js";
-import { debounce, latestOnly } from "./timing.js";
+import { byId, createHtml, formatCount } from "../../web/shared/dom.js";
+import { debounce, latestOnly } from "../../web/shared/timing.js";
 
 const [PAGE, MAX_PAGE, TYPING_DELAY] = [50, 200, 200];
 const STATE_NAMES = { new: "new", started: "started", done: "done" };
@@ -11,9 +11,11 @@ export class Queue {
   items = [];
   total = 0;
   current = null;
+  query = {};
 
   constructor({ fetchPage, onOpen, onError }) {
-    Object.assign(this, { fetchPage, onOpen, onError });
+    this.fetchPage = fetchPage;
+    this.onOpen = onOpen;
     const reload = () => this.reload().catch(onError);
     byId("search").addEventListener("input", debounce(reload, TYPING_DELAY));
     byId("search").addEventListener("keydown", (event) => {
@@ -75,7 +77,7 @@ export class Queue {
   }
 
   /** Return the next or previous document, loading more if needed; null at the ends. `isWanted` filters. */
-  async neighbour(by, isWanted = () => true) {
+  async neighbour(by, isWanted = (_item) => true) {
     let position = this.items.findIndex(({ id }) => id === this.current);
     // A document that the filters hide is followed by the first one.
     if (position < 0 && by < 0) return null;

@@ -15,10 +15,13 @@ export class Saver {
   #version = 0;
   #unsaved = null;
   #running = null;
-  #timer = 0;
+  #timer = undefined;
+  theirs = null;
 
   constructor({ put, onState, onConflict }) {
-    Object.assign(this, { put, onState, onConflict, theirs: null });
+    this.put = put;
+    this.onState = onState;
+    this.onConflict = onConflict;
   }
 
   get isSaved() {

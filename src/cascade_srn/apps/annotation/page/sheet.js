@@ -1,6 +1,6 @@
 /* The sheet: the text of a document in lines of words, with its entities and relations. Words never move sideways. */
 
-import { createHtml } from "./dom.js";
+import { createHtml } from "../../web/shared/dom.js";
 import { cutIntoPieces } from "./layout.js";
 import { drawArcs, drawBars, drawTints, layOut, place } from "./marks.js";
 
@@ -8,12 +8,15 @@ const LONG_WORD = 24;
 
 /** Draws a document. Sentences whose marks have not changed are not drawn again. */
 export class Sheet {
+  views = [];
+  words = null;
+  items = null;
+  labels = null;
+  width = 0;
+  selection = null;
+
   constructor(container) {
     this.container = container;
-    this.views = [];
-    this.words = null;
-    this.width = 0;
-    this.selection = null;
     this.observer = new ResizeObserver(() => {
       if (this.words && container.clientWidth && container.clientWidth !== this.width) this.#layOutText();
     });

@@ -1,6 +1,6 @@
 /* The buttons above the text: undo, done, and what to do with suggestions. */
 
-import { byId, formatCount, formatScore } from "./dom.js";
+import { byId, formatCount, formatScore } from "../../web/shared/dom.js";
 
 /** Show what can be done with the open document. */
 export function showToolbar(editor) {

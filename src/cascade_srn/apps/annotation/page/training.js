@@ -1,6 +1,6 @@
 /* Training: start it, watch it, cancel it, and the curve of held-out scores over the number of annotated sentences. */
 
-import { createHtml, createSvg, formatCount } from "./dom.js";
+import { createHtml, createSvg, formatCount } from "../../web/shared/dom.js";
 import { createTable, formatShare } from "./numbers.js";
 
 const POLL_SECONDS = 1;

@@ -1,6 +1,6 @@
 /* The words of a document: their positions, and the spans of characters that they cover. */
 
-import { CodePoints } from "./offsets.js";
+import { CodePoints } from "../../web/shared/offsets.js";
 
 /** The words of a document, numbered from 0 over all sentences. Offsets are code points. */
 export class Words {

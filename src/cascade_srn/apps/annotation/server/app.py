@@ -19,7 +19,7 @@ from cascade_srn.apps.annotation.server.routes import HANDLERS, project_routes
 from cascade_srn.apps.service.app import middleware_layers
 from cascade_srn.apps.service.routes import LICENSE, render_operations
 from cascade_srn.apps.service.run import serve_app
-from cascade_srn.apps.web.assets import CONTENT_TYPES, Asset, add_assets, page_files
+from cascade_srn.apps.web.assets import CONTENT_TYPES, Asset, add_assets, page_assets
 from cascade_srn.apps.web.metrics import Metrics
 from cascade_srn.apps.web.middleware import Check
 from cascade_srn.apps.web.refusals import Refusal, json_response
@@ -29,11 +29,6 @@ from cascade_srn.drawing.render import environment
 from cascade_srn.version import __version__
 
 DESCRIPTION = "Documents, annotations and training of a project. Every error has a code, a problem and a hint."
-# Modules and pictures that the page shares with the page of the model.
-SHARED = (
-    *("dom.js", "favicon.svg", "labels.js", "notices.js", "offsets.js", "page.css", "service.js", "tabs.js"),
-    "timing.js",
-)
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -61,8 +56,7 @@ class OriginCheck(Check):
 def page_routes(description: Mapping[str, Any]) -> APIRouter:
     """Make the routes of static files: the page, the style of drawings, and /docs."""
     router = APIRouter()
-    shared = {name: asset for name, asset in page_files() if name in SHARED}
-    assets = {f"/{name}": asset for name, asset in (shared | dict(page_files("annotation", "page"))).items()}
+    assets = page_assets("annotation/page")
     assets["/"] = assets.pop("/index.html")
     assets["/stylesheet.css"] = Asset(stylesheet().encode(), CONTENT_TYPES[".css"])
     assets["/docs"] = Asset(render_operations(description).encode(), CONTENT_TYPES[".html"])

@@ -18,8 +18,8 @@ from cascade_srn.apps.annotation.annotations import Annotation
 from cascade_srn.apps.annotation.exchange import export_bytes, file_name, import_upload
 from cascade_srn.apps.annotation.learning import Learner
 from cascade_srn.apps.annotation.project import ADJUDICATED, OutdatedAnnotation, Project
-from cascade_srn.apps.annotation.queue import QueueFilter, list_queue
 from cascade_srn.apps.annotation.server import forms
+from cascade_srn.apps.annotation.suggestions import QueueFilter, list_queue
 from cascade_srn.apps.web.bodies import BodyBudget, Reservation, read_message, wait_for_disconnect
 from cascade_srn.apps.web.refusals import (
     CLIENT_GONE,

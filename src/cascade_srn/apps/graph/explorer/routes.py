@@ -15,17 +15,11 @@ from cascade_srn.apps.graph.explorer import queries
 from cascade_srn.apps.graph.explorer.evidence import draw_evidence, graph_schema
 from cascade_srn.apps.service.messages import ErrorAnswer
 from cascade_srn.apps.service.routes import render_operations
-from cascade_srn.apps.web.assets import CONTENT_TYPES, Asset, add_assets, page_files, show_links
+from cascade_srn.apps.web.assets import CONTENT_TYPES, Asset, add_assets, page_assets, show_links
 from cascade_srn.apps.web.refusals import Refusal, json_response, unprocessable
 from cascade_srn.drawing import stylesheet
 from cascade_srn.errors import CascadeError
 
-# Modules and pictures that the explorer shares with the page of the model.
-SHARED = (
-    *("annotations.js", "canvas.js", "canvas_components.js", "canvas_keys.js", "canvas_style.js", "dom.js"),
-    *("favicon.svg", "labels.js", "lists.js", "notices.js", "page.css", "picture.js", "service.js", "tabs.js"),
-    "timing.js",
-)
 EDGE_COLUMNS = (
     *("head", "head_name", "head_label", "label", "tail", "tail_name", "tail_label", "n", "n_documents"),
     *("best_score", "mean_score", "first_date", "last_date", "symmetric", "flag"),
@@ -146,9 +140,7 @@ def page_routes(description: Mapping[str, Any] | None = None) -> APIRouter:
         description: OpenAPI description; None if the explorer is a part of the service, which has its own /docs.
     """
     router = APIRouter()
-    shared = {name: asset for name, asset in page_files() if name in SHARED}
-    own = dict(page_files("graph", "explorer", "page"))
-    assets = {f"/{name}": asset for name, asset in (shared | dict(page_files("web", "vendor")) | own).items()}
+    assets = page_assets("graph/explorer/page")
     index = assets.pop("/index.html")
     assets["/stylesheet.css"] = Asset(stylesheet().encode(), CONTENT_TYPES[".css"])
     if description is None:

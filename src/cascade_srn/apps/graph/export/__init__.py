@@ -1,4 +1,4 @@
-"""Export graphs to formats of other programs. Each format has its own module; this one has the registry."""
+"""Export graphs to formats of other programs: the registry, and the tables as CSV."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from cascade_srn.apps.graph.export import gexf, graphml, neo4j, rdf, tables
+from cascade_srn.apps.graph.export import neo4j, rdf, xml
 from cascade_srn.apps.graph.export.filtering import ExportFilter, FilteredGraph
-from cascade_srn.apps.graph.store import Graph, open_graph
+from cascade_srn.apps.graph.store import Graph, check_folder, open_graph
 from cascade_srn.config import require_choice
 from cascade_srn.errors import DataError
 from cascade_srn.storage.atomic import replacing, replacing_folder
@@ -41,15 +41,31 @@ class ExportFormat:
     write_folder: Callable[[FilteredGraph, Path], str] | None = None
 
 
+_ORDERS = {
+    "nodes": "node",
+    "edges": "edge",
+    "mentions": "document, entity",
+    "evidence": "document, relation",
+    "documents": "document",
+}
+
+
+def _write_tables(graph: FilteredGraph, folder: Path) -> str:
+    """Write one CSV file per table, as in RFC 4180. An empty field is a missing value, and ``""`` an empty text."""
+    for table, order in _ORDERS.items():
+        graph.copy(f"SELECT * FROM {table} ORDER BY {order}", folder / f"{table}.csv", "FORMAT csv, HEADER true")
+    return ""
+
+
 FORMATS = {
-    "graphml": ExportFormat("GraphML", ".graphml", write_file=graphml.write),
-    "gexf": ExportFormat("GEXF", ".gexf", write_file=gexf.write),
+    "graphml": ExportFormat("GraphML", ".graphml", write_file=xml.write_graphml),
+    "gexf": ExportFormat("GEXF", ".gexf", write_file=xml.write_gexf),
     "turtle": ExportFormat("RDF 1.1 Turtle", ".ttl", write_file=partial(rdf.write, "turtle")),
     "ntriples": ExportFormat("RDF 1.1 N-Triples", ".nt", write_file=partial(rdf.write, "ntriples")),
     "jsonld": ExportFormat("JSON-LD", ".jsonld", write_file=partial(rdf.write, "jsonld")),
     "neo4j-csv": ExportFormat("CSV for neo4j-admin", write_folder=partial(neo4j.write, "csv")),
     "neo4j-parquet": ExportFormat("Parquet for neo4j-admin", write_folder=partial(neo4j.write, "parquet")),
-    "csv": ExportFormat("CSV", write_folder=tables.write),
+    "csv": ExportFormat("CSV", write_folder=_write_tables),
 }
 
 
@@ -105,7 +121,10 @@ def export_graph(
     require_choice("format", name, tuple(FORMATS), option="format")
     rdf.check_base_iri(base_iri)
     write_file, write_folder = FORMATS[name].write_file, FORMATS[name].write_folder
-    (_check_file if write_file else _check_folder)(path, overwrite)
+    if write_file:
+        _check_file(path, overwrite)
+    else:
+        check_folder(path, "an export", lambda folder: (folder / RECORD).is_file(), overwrite=overwrite)
     with _opened(graph) as source, FilteredGraph(source, chosen or ExportFilter()) as filtered:
         next_step = ""
         if write_file is not None:
@@ -149,14 +168,3 @@ def _check_file(path: Path, overwrite: bool) -> None:
         raise DataError(f"{path} is a folder, but this format is a file", "Give the path of a file", option="output")
     if os.path.isfile(path) and not overwrite:
         raise DataError(f"{path} exists", "Choose another path, or replace it", option="overwrite")
-
-
-def _check_folder(path: Path, overwrite: bool) -> None:
-    if path.exists() and not path.is_dir():
-        raise DataError(f"{path} is a file, but this format is a folder", "Give the path of a folder", option="output")
-    if not path.is_dir() or not any(path.iterdir()):
-        return
-    if not (path / RECORD).is_file():
-        raise DataError(f"{path} contains other files", "Choose a new or empty folder", option="output")
-    if not overwrite:
-        raise DataError(f"{path} contains an export", "Choose another folder, or replace it", option="overwrite")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -138,11 +138,6 @@ class FilteredGraph:
         )
         for table, condition in _IS_SELECTED.items():
             run(f"CREATE VIEW {table} AS SELECT {_columns(table)} FROM graph.{table} WHERE {condition}")
-
-
-def name_columns(names: Iterable[str]) -> str:
-    """Return columns as SQL, quoted, because some names are keywords."""
-    return ", ".join(f'"{name}"' for name in names)
 
 
 def _columns(table: str) -> str:

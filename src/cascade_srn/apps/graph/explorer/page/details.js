@@ -1,7 +1,7 @@
 /* The card of the selected node: its numbers, its relations in the view, its forms and the reasons of its merges. */
 
-import { createHtml, formatCount } from "./dom.js";
-import { createEntityButton, createRelationLabel } from "./lists.js";
+import { createHtml, formatCount } from "../../../web/shared/dom.js";
+import { createEntityButton, createRelationLabel } from "../../../web/shared/lists.js";
 
 const MAX_RELATIONS = 100;
 

@@ -1,8 +1,8 @@
 /* The card of the selected edge: the sentences that it comes from, drawn with their entities and relation. */
 
+import { createHtml, formatCount, formatScore } from "../../../web/shared/dom.js";
+import { createRelationLabel } from "../../../web/shared/lists.js";
 import { createHeader, createNodeButton, formatYears } from "./details.js";
-import { createHtml, formatCount, formatScore } from "./dom.js";
-import { createRelationLabel } from "./lists.js";
 
 /** Show an edge with the first page of its evidence. `onMore(offset)` returns the next page. */
 export function showEvidence(container, found, { labels, onSelect, onMore, onCsv, onClose }) {

@@ -1,27 +1,27 @@
 /* The explorer: keeps the state, asks the server for what it needs, and shows it. */
 
-import { Canvas } from "./canvas.js";
-import { addControls } from "./canvas_keys.js";
+import { Canvas } from "../../../web/shared/canvas.js";
+import { addControls } from "../../../web/shared/canvas_keys.js";
+import { byId, createHtml, formatCount } from "../../../web/shared/dom.js";
+import { Labels } from "../../../web/shared/labels.js";
+import { clearNotice, createKeyForm, createRetryButton, showBusy, showNotice } from "../../../web/shared/notices.js";
+import { createPng, createSvgFile } from "../../../web/shared/picture.js";
+import { Service } from "../../../web/shared/service.js";
+import { addTabs } from "../../../web/shared/tabs.js";
+import { latestOnly } from "../../../web/shared/timing.js";
 import { createNodeButton, showNode } from "./details.js";
-import { byId, createHtml, formatCount } from "./dom.js";
 import { showEvidence } from "./evidence.js";
 import { createFilters } from "./filters.js";
-import { Labels } from "./labels.js";
-import { clearNotice, createKeyForm, createRetryButton, showBusy, showNotice } from "./notices.js";
-import { createPng, createSvgFile } from "./picture.js";
 import { createSearch } from "./search.js";
-import { Service } from "./service.js";
 import { formatState, isNarrow, NO_FILTERS, readState } from "./state.js";
 import { rankingParameters, showEdges, showRanking, showRankingForm } from "./tables.js";
-import { addTabs } from "./tabs.js";
-import { latestOnly } from "./timing.js";
 
 const [EVIDENCE_PAGE, RANKING_PAGE, CSV_ROWS] = [10, 25, 1000];
 const NOTHING = { centres: [], nodes: [], edges: [] };
 
 const service = new Service({ onWait: () => showNotice("waiting", "The server is busy. Retrying.") });
-const fetchJson = async (path, parameters, signal) =>
-  (await service.get(`api/${path}`, { parameters, signal })).json();
+const fetchJson = async (path, parameters, signal = undefined) =>
+  (await service.request(`api/${path}`, { parameters, signal })).json();
 
 let overview = null;
 let labels = new Labels();
@@ -207,7 +207,7 @@ function showError(error, onRetry) {
 }
 
 async function saveCsv(path, parameters) {
-  save(await (await service.get(`api/${path}`, { parameters })).blob(), path);
+  save(await (await service.request(`api/${path}`, { parameters })).blob(), path);
 }
 
 function save(blob, name) {
@@ -235,7 +235,7 @@ byId("ranking-form").addEventListener("change", () => {
   update({ rankingType: byId("ranking-type").value || null, rankingBy: byId("ranking-by").value || null });
 });
 document.addEventListener("keydown", (event) => {
-  const isTyping = /^(INPUT|SELECT|TEXTAREA)$/u.test(event.target.tagName);
+  const isTyping = /** @type {Element} */ (event.target).matches("input, select, textarea");
   if (event.key === "Escape" && hasSelection() && !isTyping) onClose();
   else if (event.key === "/" && !isTyping) {
     event.preventDefault();

@@ -1,8 +1,8 @@
 /* The filters: types, relations, score, count, years, and the number of neighbours. */
 
-import { byId, createHtml } from "./dom.js";
+import { byId, createHtml } from "../../../web/shared/dom.js";
+import { debounce } from "../../../web/shared/timing.js";
 import { countFilters, isPhone, NO_FILTERS } from "./state.js";
-import { debounce } from "./timing.js";
 
 const SLIDER_DELAY = 150;
 
@@ -24,15 +24,12 @@ export function createFilters({ onChange }) {
     change(NO_FILTERS);
     byId("search").focus();
   });
-  for (const [id, name, fallback] of [
-    ["min-count", "min_count", 1],
-    ["first-year", "first_year", null],
-    ["last-year", "last_year", null],
-  ]) {
-    const field = byId(id);
+  for (const name of ["min_count", "first_year", "last_year"]) {
+    const field = byId(name.replace("_", "-"));
     field.addEventListener("change", () => {
       const value = field.valueAsNumber;
-      change({ [name]: Number.isInteger(value) && value >= Number(field.min) ? Math.min(value, 1e9) : fallback });
+      const isValid = Number.isInteger(value) && value >= Number(field.min);
+      change({ [name]: isValid ? Math.min(value, 1e9) : NO_FILTERS[name] });
     });
   }
   const toggle = (name, label) => {

@@ -1,7 +1,7 @@
 /* The search box: a combobox by the ARIA pattern that completes names of entities. */
 
-import { byId, createHtml, formatCount } from "./dom.js";
-import { debounce, latestOnly } from "./timing.js";
+import { byId, createHtml, formatCount } from "../../../web/shared/dom.js";
+import { debounce, latestOnly } from "../../../web/shared/timing.js";
 
 const TYPING_DELAY = 120;
 

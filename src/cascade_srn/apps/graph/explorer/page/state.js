@@ -67,7 +67,5 @@ export function formatState({ nodes, filters, limit, selected, edge, view, ranki
 
 /** Return the number of filters that are set. */
 export function countFilters(filters) {
-  const names = ["min_score", "min_count", "first_year", "last_year"];
-  const isSet = names.filter((name) => filters[name] !== NO_FILTERS[name]);
-  return isSet.length + (filters.type.length > 0) + (filters.relation.length > 0);
+  return Object.keys(NO_FILTERS).filter((name) => String(filters[name]) !== String(NO_FILTERS[name])).length;
 }

@@ -1,8 +1,8 @@
 /* The tables: the edges of the view, and rankings. */
 
+import { byId, createHtml, formatCount, formatScore } from "../../../web/shared/dom.js";
+import { createRelationLabel, showTable } from "../../../web/shared/lists.js";
 import { createEvidenceButton, createNodeButton, formatYears } from "./details.js";
-import { byId, createHtml, formatCount, formatScore } from "./dom.js";
-import { createRelationLabel } from "./lists.js";
 
 const createCell = (css, ...children) => createHtml("td", { class: css }, ...children);
 
@@ -33,7 +33,7 @@ export function showRanking(container, { rows: found, total }, { labels, onSelec
   const most = Math.max(1, ...found.map((row) => row.n_documents));
   const rows = found.map((row, number) => {
     const level = createHtml("span", { class: "level", "aria-hidden": "true" });
-    level.style.setProperty("--level", row.n_documents / most);
+    level.style.setProperty("--level", String(row.n_documents / most));
     const evidence = row.edge === null ? formatCount(row.n, "mention", "mentions") : createEvidenceButton(row, onEdge);
     return createHtml(
       "tr",
@@ -81,18 +81,4 @@ export function rankingParameters(node, { type, by }, { min_score, min_count, fi
 function fillSelect(select, options, chosen) {
   select.replaceChildren(...options.map(([value, text]) => createHtml("option", { value }, text)));
   select.value = options.some(([value]) => value === chosen) ? chosen : "";
-}
-
-function showTable(container, caption, headings, rows, emptyText) {
-  if (!rows.length) return container.replaceChildren(createHtml("p", { class: "nothing" }, emptyText));
-  const cells = headings.map((heading) => createHtml("th", { scope: "col" }, heading));
-  return container.replaceChildren(
-    createHtml(
-      "table",
-      { class: "drawing listing" },
-      createHtml("caption", { class: "visually-hidden" }, caption),
-      createHtml("thead", {}, createHtml("tr", {}, ...cells)),
-      createHtml("tbody", {}, ...rows),
-    ),
-  );
 }

@@ -1,0 +1,47 @@
+/* Create HTML and SVG elements. Strings become text nodes, so no text is parsed as HTML. */
+
+const SVG_NAMESPACE = "http://www.w3.org/2000/svg";
+
+/** @type {(id: string) => any} */
+export const byId = (id) => document.getElementById(id);
+
+/**
+ * Create an HTML element. A function as an attribute becomes the listener of the event of that name.
+ *
+ * @template {keyof HTMLElementTagNameMap} Name
+ * @param {Name} name
+ * @param {Object<string, any>} attributes
+ * @param {(Node | string)[]} children
+ * @returns {HTMLElementTagNameMap[Name]}
+ */
+export function createHtml(name, attributes = {}, ...children) {
+  return fill(document.createElement(name), attributes, children);
+}
+
+/**
+ * Create an SVG element in the same way.
+ *
+ * @param {keyof SVGElementTagNameMap} name
+ * @param {Object<string, any>} attributes
+ * @param {(Node | string)[]} children
+ */
+export function createSvg(name, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG_NAMESPACE, name), attributes, children);
+}
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(name, value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+/** Return a number with its noun: "1 entity", "2 entities". */
+export function formatCount(number, singular, plural) {
+  return `${number.toLocaleString("en")} ${number === 1 ? singular : plural}`;
+}
+
+export const formatScore = (score) => (score === null || score === undefined ? "–" : score.toFixed(2));

@@ -1,0 +1,2 @@
+declare const cytoscape: any;
+export default cytoscape;
