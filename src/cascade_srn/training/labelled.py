@@ -81,7 +81,7 @@ class SelectedDocument:
 class ShardFiles:
     """The two files of a shard and, until all labels are finished, a file with their checksums.
 
-    The third file is written last. ``labels.json`` has its content in the end.
+    The third file has the format of ``sha256sum`` and is written last. ``labels.json`` has its content in the end.
     """
 
     sentences: Path
@@ -120,7 +120,8 @@ class ShardFiles:
         if not self.sums.is_file():
             return self.compute_checksums()
         lines = (line.partition("  ") for line in self.sums.read_text(encoding="utf-8").splitlines())
-        return {name: known for known, _, name in lines}
+        kinds = {self.sentences.name: "sentences", self.arrays.name: "arrays"}
+        return {kinds.get(name, name): known for known, _, name in lines}
 
     def write(self, documents: Sequence[SelectedDocument], sentences: Sequence[Sentence], arrays: Arrays) -> None:
         """Write a shard. The file with the checksums is written last; without it the shard is labelled again."""
@@ -131,7 +132,7 @@ class ShardFiles:
             for record in _make_records(documents, sentences):
                 handle.write(to_json(record).encode() + b"\n")
         with replacing(self.sums) as handle:
-            lines = (f"{known}  {name}\n" for name, known in self.compute_checksums().items())
+            lines = (f"{known}  {getattr(self, kind).name}\n" for kind, known in self.compute_checksums().items())
             handle.write("".join(lines).encode())
 
     def read(self) -> tuple[list[dict[str, Any]], Arrays]:

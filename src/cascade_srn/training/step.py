@@ -185,7 +185,7 @@ class Step:
     """Takes training steps, and sums the losses without waiting for the device.
 
     A batch is divided among the processes, and in each process among the parts of an accumulation. The loss is a mean
-    over sentences, so each part is weighted by its number of sentences. The gradient is that of the whole batch.
+    over sentences, so each part is weighted by its number of sentences. The gradient equals that for the whole batch.
 
     The network may be the wrapper of accelerate that averages gradients over the processes. ``done`` is called at the
     end of each part of a step: collating, forward, backward, optimiser.
@@ -307,9 +307,9 @@ class Step:
 
     def _add_gradients(self, tensors: Batch, n_own: int, n_batch: int) -> None:
         """Add the gradients of this process's sentences, weighted by their share of the batch."""
-        half = self.settings.precision == "bf16"
+        bf16 = self.settings.precision == "bf16"
         self.done("collating")
-        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=half):
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=bf16):
             loss: CascadeLoss = self.network(tensors, self.model.settings.loss_weights)
         self.done("forward")
         share = n_own * self.n_processes / n_batch

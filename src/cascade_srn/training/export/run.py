@@ -55,7 +55,7 @@ class ExportResult:
 
     Attributes:
         folder: Its folder.
-        precision: "float32" or "int8", that of the encoder.
+        precision: Precision of the encoder, "float32" or "int8".
         n_bytes: Size of all files.
         encoder_difference: Largest difference of the vectors of the encoder in float32.
         parity: Comparison on the given documents, if there are any.
@@ -199,7 +199,7 @@ def _too_much_loss(parity: Parity) -> ModelError:
 
 
 def _write_weights(model: Model, target: Path) -> None:
-    """Write all weights but those of the pretrained encoder, and the tokenizer."""
+    """Write all weights except the pretrained encoder, and the tokenizer."""
     weights = {
         name: np.ascontiguousarray(value.detach().cpu().float().numpy())
         for name, value in model.network.state_dict().items()
@@ -283,7 +283,7 @@ _WORDS = (
 
 
 def add_light_files(folder: str | Path) -> ExportResult:
-    """Add the two files with which a model of torch also runs without torch.
+    """Add the two files with which a PyTorch model also runs without torch.
 
     ``encoder.onnx`` has the graph of the encoder, whose weights stay in ``model.safetensors``. ``light.json`` has what
     ONNX Runtime and NumPy need besides. Torch is still used where it is installed. Earlier files are replaced.
