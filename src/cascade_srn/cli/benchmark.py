@@ -110,7 +110,7 @@ def growth(
 
 @settings_as_options(RuntimesOptions)
 def runtimes(settings: RuntimesOptions, output: Output = None) -> None:
-    """Compare models of torch with exported ones on the CPU: speed, latency, time to the first answer and memory."""
+    """Compare PyTorch models with exported ones on the CPU: speed, latency, time to the first answer and memory."""
     from cascade_srn.lab.benchmarks.runtimes import measure
 
     run_benchmark(lambda run: measure(settings, run), output)
