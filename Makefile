@@ -49,9 +49,11 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-# Imports, names and types of the JavaScript of the pages. Needs Node; npx downloads TypeScript the first time.
+# Imports, names and types of the JavaScript of the pages, and the format of their CSS. Needs Node; npx downloads both
+# tools the first time. The style sheets of reports and drawings are part of written files and stay as they are.
 lint-js:
 	npx --yes --package typescript@5.9.3 tsc -p jsconfig.json
+	npx --yes prettier@3.10.1 --print-width 120 --check "src/cascade_srn/apps/**/*.css"
 
 types: $(READY)
 	$(BIN)/mypy -n 2

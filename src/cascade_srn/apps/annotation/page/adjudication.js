@@ -2,6 +2,7 @@
 
 import { createHtml } from "../../web/shared/dom.js";
 import { entityKey, relationKey } from "./content.js";
+import { createItem } from "./parts.js";
 import { Sheet } from "./sheet.js";
 import { mergeSuggestions } from "./suggestions.js";
 import { Words } from "./words.js";
@@ -30,13 +31,8 @@ export function showCase(container, { names, documents, isDecided, labels }, { o
     const box = createHtml("input", { type: "checkbox", change: onChange });
     boxes.set(item.key, box);
     const css = item.ends ? labels.relationClass(item.label) : labels.entityClass(item.label);
-    const description = createHtml(
-      "span",
-      { class: `item ${css}` },
-      createHtml("bdi", { class: "phrase" }, describeItem(item, words, labels)),
-      createHtml("span", { class: "label" }, item.label),
-      createHtml("span", { class: "help" }, ` ${names[item.owners[0]]}`),
-    );
+    const owner = createHtml("span", { class: "help" }, ` ${names[item.owners[0]]}`);
+    const description = createItem("span", css, describeItem(item, words, labels), item.label, owner);
     return createHtml("li", {}, createHtml("label", { class: "check" }, box, description));
   };
   const rows = choice.disputed.map(createRow);
@@ -79,7 +75,7 @@ function createVersion(name, { annotation }, words, labels, onTake) {
 
 function describeItem(item, words, labels) {
   if (!item.ends) return words.phrase(item);
-  return `${words.phrase(item.head)} ${labels.isDirected(item.label) ? "→" : "↔"} ${words.phrase(item.tail)}`;
+  return `${words.phrase(item.head)} ${labels.arrow(item.label)} ${words.phrase(item.tail)}`;
 }
 
 /** What is kept of two annotations. It starts with what both have. */

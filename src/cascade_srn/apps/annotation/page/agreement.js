@@ -1,9 +1,9 @@
 /* Agreement of two annotators: scores, and the documents in which they differ. */
 
-import { createHtml, formatCount } from "../../web/shared/dom.js";
+import { createHtml, fillSelect, formatCount } from "../../web/shared/dom.js";
 import { showCase } from "./adjudication.js";
 import { ADJUDICATED } from "./api.js";
-import { createTable, formatShare } from "./numbers.js";
+import { createItem, createNumbers, formatShare } from "./parts.js";
 
 /** Set up the view. `openDecision(id)` opens a document to decide about it by hand. */
 export function createAgreementView(container, { api, attempt, project, labels, openDecision }) {
@@ -48,17 +48,11 @@ export function createAgreementView(container, { api, attempt, project, labels, 
   return {
     async show() {
       const names = project().annotators.filter((name) => name !== ADJUDICATED);
-      fillSelect(first, names, 0);
-      fillSelect(second, names, 1);
+      fillSelect(first, names);
+      fillSelect(second, names, names.includes(second.value) ? second.value : names[1]);
       await compare();
     },
   };
-}
-
-function fillSelect(select, names, fallback) {
-  const { value } = select;
-  select.replaceChildren(...names.map((name) => createHtml("option", { value: name }, name)));
-  select.value = names.includes(value) ? value : (names[fallback] ?? names[0] ?? "");
 }
 
 function createScores({ entities, relations, kappa, n_documents: nDocuments }) {
@@ -74,7 +68,7 @@ function createScores({ entities, relations, kappa, n_documents: nDocuments }) {
     kappa === null ? "Kappa does not apply here." : `Cohen's kappa of the labels of words: ${kappa.toFixed(2)}.`,
   ];
   return [
-    createTable("Agreement", headings, rows, { hasNames: true }),
+    createNumbers("Agreement", headings, rows, { hasNames: true }),
     createHtml("p", { class: "help" }, parts.join(" ")),
   ];
 }
@@ -104,17 +98,16 @@ function createDisagreements({ disagreements }, names, labels, onOpen) {
 
 /** Create a row with what each of the two has, or a dash. */
 function createDifference({ kind, first, second }, names, labels) {
-  const createItem = (one) => {
+  const createVersion = (one) => {
     if (!one) return createHtml("span", { class: "help" }, "–");
     const isRelation = kind === "relation";
     const css = isRelation ? labels.relationClass(one.label) : labels.entityClass(one.label);
-    const arrow = labels.isDirected(one.label) ? "→" : "↔";
-    const text = isRelation ? `${one.head.text} ${arrow} ${one.tail.text}` : one.text;
-    const phrase = createHtml("bdi", { class: "phrase" }, text);
-    return createHtml("span", { class: `item ${css}` }, phrase, createHtml("span", { class: "label" }, one.label));
+    const text = isRelation ? `${one.head.text} ${labels.arrow(one.label)} ${one.tail.text}` : one.text;
+    return createItem("span", css, text, one.label);
   };
-  const sides = [first, second].map((one, at) =>
-    createHtml("span", { class: "side-of" }, createHtml("span", { class: "help" }, `${names[at]} `), createItem(one)),
-  );
+  const sides = [first, second].map((one, at) => {
+    const name = createHtml("span", { class: "help" }, `${names[at]} `);
+    return createHtml("span", { class: "side-of" }, name, createVersion(one));
+  });
   return createHtml("li", {}, ...sides);
 }

@@ -1,7 +1,7 @@
 /* The annotation page: loads the project, opens documents, saves changes, and connects the parts. */
 
-import { byId, createHtml, formatCount } from "../../web/shared/dom.js";
-import { clearNotice, createKeyForm, createRetryButton, showBusy, showNotice } from "../../web/shared/notices.js";
+import { byId, createHtml, formatCount, isNarrow } from "../../web/shared/dom.js";
+import { askForKey, clearNotice, createAttempt, offerRetry, showBusy, showNotice } from "../../web/shared/notices.js";
 import { addTabs } from "../../web/shared/tabs.js";
 import { debounce } from "../../web/shared/timing.js";
 import { createAgreementView } from "./agreement.js";
@@ -60,35 +60,17 @@ function linkHint() {
   return `Relation from “${editor.phrase(link.head)}”: choose the other entity. Escape cancels.`;
 }
 
-/** Run a job. If it fails, show the error and offer to try again. */
-async function attempt(job) {
-  try {
-    const result = await job();
-    return result;
-  } catch (error) {
-    showBusy(false);
-    showError(error, () => attempt(job));
-    return null;
-  }
-}
+const attempt = createAttempt(showError);
 
 function showError(error, onRetry) {
-  if (error.status === 401) {
-    const message = api.service.hasKey ? "The API key is wrong." : "This server requires an API key.";
-    const submit = (key) => {
-      api.service.setKey(key);
-      clearNotice();
-      onRetry();
-    };
-    showNotice("asking", message, createKeyForm(submit));
-    byId("key").focus();
-  } else if (error.status === undefined) throw error;
+  if (error.status === 401) askForKey(api.service, onRetry);
+  else if (error.status === undefined) throw error;
   else {
     const retry = () => {
       clearNotice();
       onRetry();
     };
-    showNotice("error", error.message, createRetryButton(retry));
+    offerRetry(error.message, retry);
   }
 }
 
@@ -103,8 +85,8 @@ function showSaved(state, error) {
     showError(Object.assign(error, { message: `Not saved. ${error.message}${hint}` }), () => saver.retry());
   } else if (state === "conflict") {
     const compareVersions = () => decideConflict(saver.theirs);
-    const compare = createHtml("button", { type: "button", class: "retry", click: compareVersions }, "Compare");
-    showNotice("error", "Not saved: this annotation was changed in another tab or by another person.", compare);
+    const message = "Not saved: this annotation was changed in another tab or by another person.";
+    offerRetry(message, compareVersions, "Compare");
   }
 }
 
@@ -423,7 +405,7 @@ window.addEventListener("beforeunload", (event) => {
   if (!saver.isSaved) event.preventDefault();
 });
 // On a small screen, the list of documents would push the text out of sight.
-byId("queue-box").open = !matchMedia("(max-width: 56rem)").matches;
+byId("queue-box").open = !isNarrow();
 const { usesLetters } = addDialogs();
 addPointer(sheet, editor, () => menu.open());
 addKeys({ sheet, editor, menu, actions, usesLetters, isActive: () => view === "annotate" });

@@ -4,6 +4,7 @@ import { byId, createHtml, formatCount } from "../../web/shared/dom.js";
 import { ADJUDICATED } from "./api.js";
 import { entityKey, relationKey } from "./content.js";
 import { KEYS } from "./keys.js";
+import { createItem } from "./parts.js";
 
 const LETTERS_KEY = "cascade-srn-single-letters";
 
@@ -96,7 +97,7 @@ function describeContent({ entities, relations, state, note }, words, labels) {
         key: relationKey(head, relation.label, tail),
         css: labels.relationClass(relation.label),
         label: relation.label,
-        text: `${words.phrase(head)} ${labels.isDirected(relation.label) ? "→" : "↔"} ${words.phrase(tail)}`,
+        text: `${words.phrase(head)} ${labels.arrow(relation.label)} ${words.phrase(tail)}`,
       };
     }),
     { key: `state ${state}`, css: "", label: "state", text: state },
@@ -107,10 +108,7 @@ function describeContent({ entities, relations, state, note }, words, labels) {
 function createSide(title, { entities, relations }, items) {
   const nEntities = formatCount(entities.length, "entity", "entities");
   const counts = `${nEntities}, ${formatCount(relations.length, "relation", "relations")}`;
-  const rows = items.map(({ css, label, text }) => {
-    const phrase = createHtml("bdi", { class: "phrase" }, text);
-    return createHtml("li", { class: `item ${css}` }, phrase, createHtml("span", { class: "label" }, label));
-  });
+  const rows = items.map(({ css, label, text }) => createItem("li", css, text, label));
   const nothing = createHtml("li", { class: "help" }, "Nothing else.");
   return createHtml(
     "section",

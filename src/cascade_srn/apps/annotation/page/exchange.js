@@ -1,6 +1,6 @@
 /* Export and import of annotations in the formats of the package. */
 
-import { createHtml, formatCount } from "../../web/shared/dom.js";
+import { createHtml, fillSelect, formatCount, saveFile } from "../../web/shared/dom.js";
 
 /** Set up the view. `onImported()` is called when annotations or documents were added. */
 export function createExchangeView(container, { api, attempt, project, onImported }) {
@@ -15,7 +15,7 @@ export function createExchangeView(container, { api, attempt, project, onImporte
 
   exporting.addEventListener("click", () => attempt(async () => {
     const { blob, name } = await api.export(format.value, who.value);
-    save(blob, name);
+    saveFile(blob, name);
     exported.textContent = `Saved as ${name} (${formatCount(blob.size, "byte", "bytes")}).`;
   }));
   file.addEventListener("change", () => {
@@ -49,27 +49,15 @@ export function createExchangeView(container, { api, attempt, project, onImporte
   return {
     show() {
       const { formats, annotators } = project();
-      fill(format, formats);
-      fill(importFormat, formats);
-      fill(who, ["", ...annotators], (name) => name || "everyone: the decision, or else the latest");
+      fillSelect(format, formats);
+      fillSelect(importFormat, formats);
+      const everyone = "everyone: the decision, or else the latest";
+      fillSelect(who, ["", ...annotators], who.value, (name) => name || everyone);
     },
   };
-}
-
-function fill(select, values, describeValue = (value) => value) {
-  const { value } = select;
-  select.replaceChildren(...values.map((name) => createHtml("option", { value: name }, describeValue(name))));
-  if (values.includes(value)) select.value = value;
 }
 
 function describe({ documents, annotations }) {
   const added = `${formatCount(documents, "document was", "documents were")} added`;
   return `${formatCount(annotations, "annotation was", "annotations were")} stored, ${added}.`;
-}
-
-function save(blob, name) {
-  const address = URL.createObjectURL(blob);
-  createHtml("a", { href: address, download: name }).click();
-  // The browser may read the blob after this function has returned.
-  setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }

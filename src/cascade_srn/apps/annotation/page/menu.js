@@ -1,11 +1,9 @@
 /* The menu beside the selection: labels and what else can be done with it. At the bottom of the screen on a phone. */
 
-import { createHtml, formatScore } from "../../web/shared/dom.js";
+import { createHtml, formatScore, isNarrow } from "../../web/shared/dom.js";
 import { isRelation } from "./order.js";
 
 const [GAP, MARGIN] = [8, 8];
-
-const isNarrow = () => matchMedia("(max-width: 56rem)").matches;
 
 /** Shows the choices for the selection of an editor. The sheet keeps the focus, so the keys go on working. */
 export class Menu {
@@ -111,8 +109,8 @@ export class Menu {
     if (link) return createHtml("p", {}, phrase(link.head), " → ", phrase(link.tail));
     const score = item?.isOpen ? [createHtml("span", { class: "help" }, ` suggested, ${formatScore(item.score)}`)] : [];
     if (item && isRelation(item)) {
-      const arrow = editor.labels.isDirected(item.label) ? " → " : " ↔ ";
-      return createHtml("p", {}, phrase(item.head), arrow, phrase(item.tail), ...score);
+      const arrow = editor.labels.arrow(item.label);
+      return createHtml("p", {}, phrase(item.head), ` ${arrow} `, phrase(item.tail), ...score);
     }
     const span = item ?? editor.words.span(...editor.range);
     return createHtml("p", {}, createHtml("bdi", {}, editor.words.phrase(span)), ...score);

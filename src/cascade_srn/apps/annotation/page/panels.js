@@ -1,18 +1,14 @@
 /* The panels beside the text: the list of entities and relations, the labels, the guidelines. */
 
 import { byId, createHtml, formatScore } from "../../web/shared/dom.js";
-import { Labels } from "../../web/shared/labels.js";
+import { Labels, toSchema } from "../../web/shared/labels.js";
 import { renderMarkdown } from "./markdown.js";
 import { isRelation } from "./order.js";
 
 /** The labels of a project with their definitions. */
 export class ProjectLabels extends Labels {
   constructor({ entities, relations }) {
-    super({
-      entity_types: entities.map(({ label }) => label),
-      relation_types: relations.map(({ label }) => label),
-      symmetric: relations.filter(({ symmetric }) => symmetric).map(({ label }) => label),
-    });
+    super(toSchema(entities, relations));
     const toMap = (items) => new Map(items.map(({ label, definition }) => [label, definition]));
     this.definitions = [toMap(entities), toMap(relations)];
   }
@@ -47,7 +43,7 @@ export function showList(editor, onSelect) {
 function createItem(item, editor, onSelect) {
   const ofRelation = isRelation(item);
   const css = ofRelation ? editor.labels.relationClass(item.label) : editor.labels.entityClass(item.label);
-  const arrow = ofRelation && !editor.labels.isDirected(item.label) ? "↔" : "→";
+  const arrow = editor.labels.arrow(item.label);
   const text = ofRelation
     ? [createHtml("bdi", {}, editor.phrase(item.head)), ` ${arrow} `, createHtml("bdi", {}, editor.phrase(item.tail))]
     : [createHtml("bdi", {}, editor.words.phrase(item))];

@@ -1,7 +1,7 @@
 /* Training: start it, watch it, cancel it, and the curve of held-out scores over the number of annotated sentences. */
 
 import { createHtml, createSvg, formatCount } from "../../web/shared/dom.js";
-import { createTable, formatShare } from "./numbers.js";
+import { createNumbers, formatShare } from "./parts.js";
 
 const POLL_SECONDS = 1;
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [640, 300, 44, 16, 14, 40];
@@ -113,7 +113,7 @@ function showCurve(container, { curve, note }) {
     createHtml("h3", {}, "Scores on held-out sentences"),
     createPicture(points),
     createHtml("p", { class: "help", id: "curve-note" }, note),
-    createTable("Scores of all training runs, the latest first", headings, curve.toReversed().map(createRow)),
+    createNumbers("Scores of all training runs, the latest first", headings, curve.toReversed().map(createRow)),
   );
 }
 

@@ -1,7 +1,7 @@
 /* The card of the selected entity: its type, mentions and relations. */
 
 import { createHtml, formatCount, formatScore } from "../../web/shared/dom.js";
-import { createEntityButton, createRelationLabel } from "../../web/shared/lists.js";
+import { createCardHeader, createEntityButton, createRelationLabel } from "../../web/shared/lists.js";
 import { findContext } from "../../web/shared/offsets.js";
 import { entityKey } from "./annotations.js";
 
@@ -11,13 +11,10 @@ const MAX_MENTIONS = 3;
 export function showCard(container, concept, { points, labels, onSelect, onClose }) {
   container.hidden = !concept;
   if (!concept) return container.replaceChildren();
-  const close = createHtml("button", { type: "button", class: "close", "aria-label": "Close", click: onClose }, "×");
-  const title = createHtml(
-    "header",
-    { class: "drawing" },
+  const title = createCardHeader(
+    onClose,
     createHtml("h3", {}, createHtml("bdi", {}, concept.text)),
     createHtml("span", { class: `tag ${labels.entityClass(concept.label)}` }, concept.label),
-    close,
   );
   const relations = createRelations(concept, labels, onSelect);
   const parts = createHtml("div", { class: "parts" }, relations, createMentions(concept, points));

@@ -1,5 +1,7 @@
 /* Save the shown document as a file: JSON lines, the two files of brat standoff, or an SVG picture. */
 
+import { saveFile } from "../../web/shared/dom.js";
+
 const MEDIA_TYPES = { jsonl: "application/jsonl", ann: "text/plain", txt: "text/plain", svg: "image/svg+xml" };
 
 export const DOWNLOAD_FORMATS = Object.keys(MEDIA_TYPES);
@@ -8,10 +10,7 @@ export const DOWNLOAD_FORMATS = Object.keys(MEDIA_TYPES);
 export async function download(format, result, service) {
   const graph = format === "svg" ? result.graphPicture() : null;
   const blob = graph ?? new Blob([await convert(format, result.shown, service)], { type: MEDIA_TYPES[format] });
-  const address = URL.createObjectURL(blob);
-  createLink(address, `extracted.${format}`).click();
-  // The browser may read the blob after this function has returned.
-  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  saveFile(blob, `extracted.${format}`);
 }
 
 async function convert(format, document, service) {
@@ -32,8 +31,4 @@ function toJsonLine({ id, text, sentences, entities, relations, clusters = [] })
     ...(clusters.length ? { clusters } : {}),
   };
   return `${JSON.stringify(line)}\n`;
-}
-
-function createLink(href, download) {
-  return Object.assign(document.createElement("a"), { href, download });
 }

@@ -1,5 +1,6 @@
 /* The drawing: insert it into the page, map its bars and arcs to entities and relations, and highlight a selection. */
 
+import { parseDrawing } from "../../web/shared/dom.js";
 import { entityKey, resolveTriples } from "./annotations.js";
 import { keepVisible } from "./card.js";
 
@@ -8,9 +9,7 @@ const LONG_DOCUMENT = 60;
 
 /** Show the drawing of a document. `onSelect(key)` is called when an entity is clicked. */
 export function showDrawing(container, fragment, document, onSelect) {
-  // The service escapes the fragment, and the content security policy forbids inline scripts.
-  const parsed = new DOMParser().parseFromString(fragment, "text/html");
-  container.replaceChildren(...parsed.body.children);
+  container.replaceChildren(...parseDrawing(fragment));
   const links = new Map();
   const figures = container.querySelectorAll("figure.sentence");
   container.classList.toggle("long", figures.length > LONG_DOCUMENT);

@@ -2,7 +2,7 @@
 
 import { byId, formatCount } from "../../web/shared/dom.js";
 import { Labels } from "../../web/shared/labels.js";
-import { clearNotice, createKeyForm, createRetryButton, showBusy, showNotice } from "../../web/shared/notices.js";
+import { askForKey, clearNotice, createAttempt, offerRetry, showBusy, showNotice } from "../../web/shared/notices.js";
 import { Service } from "../../web/shared/service.js";
 import { debounce, latestOnly } from "../../web/shared/timing.js";
 import { halveThresholds } from "./annotations.js";
@@ -125,38 +125,17 @@ const draw = latestOnly(async (signal) => {
   showBusy(false);
 });
 
-/** Run a job. If it fails, show the error and offer to try again. */
-async function attempt(job) {
-  try {
-    await job();
-  } catch (error) {
-    showBusy(false);
-    result.reportStale();
-    showError(error, () => attempt(job));
-  }
-}
-
-function showError(error, onRetry) {
-  if (error.status === 401) askForKey();
+const attempt = createAttempt((error, onRetry) => {
+  result.reportStale();
+  if (error.status === 401) askForKey(service, start, { takesFocus: document.activeElement !== input.field });
   else if (error.isAboutText) {
     clearNotice();
     showTextError(error.message);
   } else {
     const message = error.status === 503 ? "The server is too busy to answer." : error.message;
-    showNotice("error", message, createRetryButton(onRetry));
+    offerRetry(message, onRetry);
   }
-}
-
-function askForKey() {
-  const isTyping = document.activeElement === input.field;
-  const message = service.hasKey ? "The API key is wrong." : "This server requires an API key.";
-  const submit = (key) => {
-    service.setKey(key);
-    start();
-  };
-  showNotice("asking", message, createKeyForm(submit));
-  if (!isTyping) byId("key").focus();
-}
+});
 
 for (const format of DOWNLOAD_FORMATS) {
   const job = async () => {

@@ -1,7 +1,7 @@
 /* Tables of the triples and entities of a document. Entity names are buttons that select the entity. */
 
 import { createHtml, formatCount, formatScore } from "../../web/shared/dom.js";
-import { createEntityButton, createRelationLabel, showTable } from "../../web/shared/lists.js";
+import { createEntityButton, createLevel, createRelationLabel, showTable } from "../../web/shared/lists.js";
 import { entityKey, resolveTriples } from "./annotations.js";
 
 /** Show the relations of a document in text order. */
@@ -40,7 +40,5 @@ export function showEntities(container, concepts, { labels, selected, onSelect }
 }
 
 function createScoreCell(score) {
-  const level = createHtml("span", { class: "level", "aria-hidden": "true" });
-  level.style.setProperty("--level", score ?? 0);
-  return createHtml("td", { class: "score" }, level, formatScore(score));
+  return createHtml("td", { class: "score" }, createLevel(score ?? 0), formatScore(score));
 }

@@ -9,7 +9,7 @@ const [PADDING_X, PADDING_Y] = [11, 7];
 const context = document.createElement("canvas").getContext("2d");
 
 /** Return the lines, font size and box of a name. Nodes with a larger weight have a larger font. */
-export function measureNode(name, weight) {
+function measureNode(name, weight) {
   const size = Math.min(17, 12 + Math.log2(1 + weight) / 1.6);
   const lines = breakLines(name.replace(/\s+/gu, " ").trim() || "–");
   context.font = `500 ${size}px ${FONT}`;
@@ -78,9 +78,9 @@ export function styleEdge(edge, labels, colours) {
 export function createStyle({ sheet, accent, ink }) {
   return [
     { selector: "node", style: { shape: "round-rectangle", width: "data(width)", height: "data(height)",
-      "background-color": "data(fill)", "border-color": "data(line)", "border-width": 1.2, "border-style": "data(border)",
-      label: "data(text)", color: "data(ink)", "font-size": "data(size)", "font-family": FONT, "font-weight": 500,
-      "line-height": LINE_HEIGHT, "text-wrap": "wrap", "text-max-width": "1000px", "text-valign": "center",
+      "background-color": "data(fill)", "border-color": "data(line)", "border-width": 1.2,
+      "border-style": "data(border)", label: "data(text)", color: "data(ink)", "font-size": "data(size)",
+      "font-family": FONT, "font-weight": 500, "line-height": LINE_HEIGHT, "text-wrap": "wrap", "text-max-width": "1000px", "text-valign": "center",
       "text-halign": "center" } },
     { selector: "node.expanded", style: { "border-width": 2.6 } },
     { selector: "edge", style: { "curve-style": "bezier", width: "data(width)", "line-color": "data(line)",
@@ -93,8 +93,8 @@ export function createStyle({ sheet, accent, ink }) {
     { selector: "edge.inner", style: { opacity: 0.2, label: "" } },
     { selector: ".faded", style: { opacity: 0.22 } },
     { selector: "node.selected", style: { "border-width": 3.4, "border-color": ink } },
-    { selector: "edge.selected", style: { "z-index": 9, opacity: 1, label: "data(label)", "min-zoomed-font-size": 0, "underlay-color": accent,
-      "underlay-opacity": 0.22, "underlay-padding": 4 } },
+    { selector: "edge.selected", style: { "z-index": 9, opacity: 1, label: "data(label)",
+      "min-zoomed-font-size": 0, "underlay-color": accent, "underlay-opacity": 0.22, "underlay-padding": 4 } },
     { selector: "node.focused", style: { "border-color": accent, "border-width": 4, "z-index": 10 } },
     { selector: ":active", style: { "overlay-color": accent, "overlay-opacity": 0.12 } },
   ];

@@ -39,6 +39,28 @@ function fill(element, attributes, children) {
   return element;
 }
 
+/** Return the elements of a drawing. The server escapes its text, and the policy of the page forbids inline scripts. */
+export function parseDrawing(fragment) {
+  return new DOMParser().parseFromString(fragment, "text/html").body.children;
+}
+
+/** Save a blob as a file. */
+export function saveFile(blob, name) {
+  const address = URL.createObjectURL(blob);
+  createHtml("a", { href: address, download: name }).click();
+  // The browser may read the blob after this function has returned.
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+/** Offer values in a select element. If the chosen one is not among them, the first is. */
+export function fillSelect(select, values, chosen = select.value, describe = (value) => value) {
+  select.replaceChildren(...values.map((value) => createHtml("option", { value }, describe(value))));
+  select.value = values.includes(chosen) ? chosen : (values[0] ?? "");
+}
+
+/** Whether the page has one column. */
+export const isNarrow = () => window.matchMedia("(max-width: 56rem)").matches;
+
 /** Return a number with its noun: "1 entity", "2 entities". */
 export function formatCount(number, singular, plural) {
   return `${number.toLocaleString("en")} ${number === 1 ? singular : plural}`;

@@ -22,6 +22,20 @@ export class Labels {
   isDirected(label) {
     return !this.symmetric.has(label);
   }
+
+  arrow(label) {
+    return this.isDirected(label) ? "→" : "↔";
+  }
+}
+
+/** Return the schema of labels that are given as objects with a `label`, and `symmetric` for relations. */
+export function toSchema(entities, relations) {
+  const names = (items) => items.map(({ label }) => label);
+  return {
+    entity_types: names(entities),
+    relation_types: names(relations),
+    symmetric: names(relations.filter(({ symmetric }) => symmetric)),
+  };
 }
 
 function colourClass(position) {

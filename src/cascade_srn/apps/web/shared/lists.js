@@ -1,4 +1,4 @@
-/* Buttons of entities, labels of relations, and tables of both. */
+/* Buttons of entities, labels of relations, tables of both, and headers of cards. */
 
 import { createHtml } from "./dom.js";
 
@@ -21,17 +21,33 @@ export function createRelationLabel(label, labels) {
   );
 }
 
+/** Create a bar that shows a share. */
+export function createLevel(share) {
+  const level = createHtml("span", { class: "level", "aria-hidden": "true" });
+  level.style.setProperty("--level", String(share));
+  return level;
+}
+
+/** Create the header of a card with a close button. */
+export function createCardHeader(onClose, ...children) {
+  const close = createHtml("button", { type: "button", class: "close", "aria-label": "Close", click: onClose }, "×");
+  return createHtml("header", { class: "drawing" }, ...children, close);
+}
+
 /** Show a table with column headings, or a text if it has no rows. */
 export function showTable(container, caption, headings, rows, emptyText) {
-  if (!rows.length) return container.replaceChildren(createHtml("p", { class: "nothing" }, emptyText));
+  const nothing = createHtml("p", { class: "nothing" }, emptyText);
+  container.replaceChildren(rows.length ? createTable("drawing listing", caption, headings, rows) : nothing);
+}
+
+/** Create a table from its rows, which are elements. */
+export function createTable(css, caption, headings, rows) {
   const cells = headings.map((heading) => createHtml("th", { scope: "col" }, heading));
-  return container.replaceChildren(
-    createHtml(
-      "table",
-      { class: "drawing listing" },
-      createHtml("caption", { class: "visually-hidden" }, caption),
-      createHtml("thead", {}, createHtml("tr", {}, ...cells)),
-      createHtml("tbody", {}, ...rows),
-    ),
+  return createHtml(
+    "table",
+    { class: css },
+    createHtml("caption", { class: "visually-hidden" }, caption),
+    createHtml("thead", {}, createHtml("tr", {}, ...cells)),
+    createHtml("tbody", {}, ...rows),
   );
 }

@@ -16,12 +16,24 @@ export function clearNotice() {
   byId("notice").replaceChildren();
 }
 
-export function createRetryButton(onRetry) {
-  return createHtml("button", { type: "button", class: "retry", click: onRetry }, "Try again");
+/** Show an error with a button that tries again, or does something else. */
+export function offerRetry(message, onRetry, text = "Try again") {
+  showNotice("error", message, createHtml("button", { type: "button", class: "retry", click: onRetry }, text));
 }
 
-/** Create a form that asks for the API key. */
-export function createKeyForm(onKey) {
+/** Ask for the API key of a service, and call `onKey()` when it is set. */
+export function askForKey(service, onKey, { takesFocus = true } = {}) {
+  const submit = (key) => {
+    service.setKey(key);
+    clearNotice();
+    onKey();
+  };
+  const message = service.hasKey ? "The API key is wrong." : "This server requires an API key.";
+  showNotice("asking", message, createKeyForm(submit));
+  if (takesFocus) byId("key").focus();
+}
+
+function createKeyForm(onKey) {
   const field = createHtml("input", { type: "password", id: "key", autocomplete: "off", required: true });
   const submit = (event) => {
     event.preventDefault();
@@ -41,4 +53,18 @@ export function createKeyForm(onKey) {
 export function showBusy(busy) {
   byId("progress").hidden = !busy;
   byId("result").setAttribute("aria-busy", String(busy));
+}
+
+/** Return a function that runs a job. If the job fails, `onError(error, retry)` is called and null is returned. */
+export function createAttempt(onError) {
+  const attempt = async (job) => {
+    try {
+      return await job();
+    } catch (error) {
+      showBusy(false);
+      onError(error, () => attempt(job));
+      return null;
+    }
+  };
+  return attempt;
 }

@@ -5,7 +5,7 @@ const MAX_ATTEMPTS = { busy: 5, not_ready: 100 };
 const MAX_DELAY = 10;
 
 /** An error that the service returned, or a failure to reach it. */
-export class ServiceError extends Error {
+class ServiceError extends Error {
   constructor(message, { status = 0, code = "unreachable", answer = null } = {}) {
     super(message);
     this.name = "ServiceError";

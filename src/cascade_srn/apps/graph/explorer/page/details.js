@@ -1,7 +1,7 @@
 /* The card of the selected node: its numbers, its relations in the view, its forms and the reasons of its merges. */
 
 import { createHtml, formatCount } from "../../../web/shared/dom.js";
-import { createEntityButton, createRelationLabel } from "../../../web/shared/lists.js";
+import { createCardHeader, createEntityButton, createRelationLabel } from "../../../web/shared/lists.js";
 
 const MAX_RELATIONS = 100;
 
@@ -16,12 +16,6 @@ export function formatYears({ first_date: first, last_date: last }) {
   return from === to ? from : `${from}–${to}`;
 }
 
-/** Create the header of a card with a close button. */
-export function createHeader(onClose, ...children) {
-  const close = createHtml("button", { type: "button", class: "close", "aria-label": "Close", click: onClose }, "×");
-  return createHtml("header", { class: "drawing" }, ...children, close);
-}
-
 /** Show a node. `view` is the shown neighbourhood. */
 export function showNode(container, node, view, { labels, onSelect, onEdge, onToggle, onOnly, onMore, onClose }) {
   const centre = view.centres.find((one) => one.node === node.node);
@@ -29,7 +23,7 @@ export function showNode(container, node, view, { labels, onSelect, onEdge, onTo
   const actions = [createAction(centre ? "Collapse" : "Expand", () => onToggle(node.node))];
   if (centre && centre.n_edges > centre.n_shown) actions.push(createAction("More neighbours", onMore));
   if (view.centres.length > 1 || !centre) actions.push(createAction("Show only this", () => onOnly(node.node)));
-  const header = createHeader(
+  const header = createCardHeader(
     onClose,
     createHtml("h3", {}, createHtml("bdi", {}, node.name)),
     createHtml("span", { class: `tag ${labels.entityClass(node.label)}` }, node.label),
@@ -47,7 +41,7 @@ export function showNode(container, node, view, { labels, onSelect, onEdge, onTo
 function createFacts(node) {
   const facts = [
     formatCount(node.n_mentions, "mention", "mentions"),
-    `${formatCount(node.n_documents, "document", "documents")}`,
+    formatCount(node.n_documents, "document", "documents"),
     formatCount(node.degree, "relation", "relations"),
     formatYears(node),
   ];

@@ -1,15 +1,15 @@
 /* The card of the selected edge: the sentences that it comes from, drawn with their entities and relation. */
 
-import { createHtml, formatCount, formatScore } from "../../../web/shared/dom.js";
-import { createRelationLabel } from "../../../web/shared/lists.js";
-import { createHeader, createNodeButton, formatYears } from "./details.js";
+import { createHtml, formatCount, formatScore, parseDrawing } from "../../../web/shared/dom.js";
+import { createCardHeader, createRelationLabel } from "../../../web/shared/lists.js";
+import { createNodeButton, formatYears } from "./details.js";
 
 /** Show an edge with the first page of its evidence. `onMore(offset)` returns the next page. */
 export function showEvidence(container, found, { labels, onSelect, onMore, onCsv, onClose }) {
   const { edge, total } = found;
   const createEnd = (end) =>
     createNodeButton({ node: edge[end], name: edge[`${end}_name`], label: edge[`${end}_label`] }, labels, onSelect);
-  const header = createHeader(
+  const header = createCardHeader(
     onClose,
     createHtml("h3", { class: "triple" }, createEnd("head"), " ", createRelationLabel(edge.label, labels), " ",
       createEnd("tail")),
@@ -60,9 +60,8 @@ function createSentence(row) {
   );
 }
 
-/** Insert the drawing of the server, which escapes all text. Without one, show the two names. */
+/** Insert the drawing of the server. Without one, show the two names. */
 function createDrawing({ drawing, head_text: head, tail_text: tail, sentence_text: text }) {
   if (!drawing) return createHtml("p", { dir: "auto" }, text || `${head} … ${tail}`);
-  const parsed = new DOMParser().parseFromString(drawing, "text/html");
-  return createHtml("div", { class: "drawing" }, ...parsed.body.children);
+  return createHtml("div", { class: "drawing" }, ...parseDrawing(drawing));
 }

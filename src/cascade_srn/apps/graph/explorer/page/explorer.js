@@ -2,9 +2,16 @@
 
 import { Canvas } from "../../../web/shared/canvas.js";
 import { addControls } from "../../../web/shared/canvas_keys.js";
-import { byId, createHtml, formatCount } from "../../../web/shared/dom.js";
-import { Labels } from "../../../web/shared/labels.js";
-import { clearNotice, createKeyForm, createRetryButton, showBusy, showNotice } from "../../../web/shared/notices.js";
+import { byId, createHtml, formatCount, isNarrow, saveFile } from "../../../web/shared/dom.js";
+import { Labels, toSchema } from "../../../web/shared/labels.js";
+import {
+  askForKey,
+  clearNotice,
+  createAttempt,
+  offerRetry,
+  showBusy,
+  showNotice,
+} from "../../../web/shared/notices.js";
 import { createPng, createSvgFile } from "../../../web/shared/picture.js";
 import { Service } from "../../../web/shared/service.js";
 import { addTabs } from "../../../web/shared/tabs.js";
@@ -13,7 +20,7 @@ import { createNodeButton, showNode } from "./details.js";
 import { showEvidence } from "./evidence.js";
 import { createFilters } from "./filters.js";
 import { createSearch } from "./search.js";
-import { formatState, isNarrow, NO_FILTERS, readState } from "./state.js";
+import { formatState, NO_FILTERS, readState } from "./state.js";
 import { rankingParameters, showEdges, showRanking, showRankingForm } from "./tables.js";
 
 const [EVIDENCE_PAGE, RANKING_PAGE, CSV_ROWS] = [10, 25, 1000];
@@ -43,7 +50,8 @@ function update(changes, { replaces = false } = {}) {
   attempt(refresh);
 }
 
-const onSelect = (node) => update({ nodes: addTo(state.nodes, node), selected: node, edge: null, view: viewWithGraph() });
+const onSelect = (node) =>
+  update({ nodes: addTo(state.nodes, node), selected: node, edge: null, view: viewWithGraph() });
 const onEdge = (edge) => update({ edge, selected: null });
 const onClose = () => {
   update({ selected: null, edge: null });
@@ -86,14 +94,9 @@ async function loadOverview(signal) {
   if (overview) return;
   overview = await fetchJson("overview", {}, signal);
   const { types, relations, n_nodes: nNodes, n_edges: nEdges } = overview;
-  labels = new Labels({
-    entity_types: types.map(({ label }) => label),
-    relation_types: relations.map(({ label }) => label),
-    symmetric: relations.filter(({ symmetric }) => symmetric).map(({ label }) => label),
-  });
+  labels = new Labels(toSchema(types, relations));
   filters.describe(overview, labels);
-  const size = `${formatCount(nNodes, "entity", "entities")}, ${formatCount(nEdges, "relation", "relations")}`;
-  byId("graph-size").textContent = `${overview.name}: ${size}`;
+  byId("graph-size").textContent = `${overview.name}: ${describeSize(nNodes, nEdges)}`;
   byId("graph-size").hidden = false;
   const start = (node) => update({ nodes: [node], selected: node, edge: null });
   const rows = types.map(({ label }) => {
@@ -124,10 +127,14 @@ async function loadView(signal) {
   canvas.select(state.edge === null ? state.selected && `n:${state.selected}` : `e:${state.edge}`);
 }
 
+const describeSize = (nNodes, nEdges) =>
+  `${formatCount(nNodes, "entity", "entities")}, ${formatCount(nEdges, "relation", "relations")}`;
+
 function summarize() {
-  const text = `${formatCount(view.nodes.length, "entity", "entities")}, ${formatCount(view.edges.length, "relation", "relations")}`;
+  const text = describeSize(view.nodes.length, view.edges.length);
   const hidden = view.centres.reduce((n, { n_edges: all, n_shown: shown }) => n + all - shown, 0);
-  return hidden ? `${text}. The best neighbours are shown; ${formatCount(hidden, "more relation", "more relations")} left.` : text;
+  if (!hidden) return text;
+  return `${text}. The best neighbours are shown; ${formatCount(hidden, "more relation", "more relations")} left.`;
 }
 
 /** Return the node that rankings refer to. */
@@ -163,7 +170,7 @@ async function loadCard(signal) {
   } else if (selected !== null) {
     const node = await fetchJson("node", { node: selected }, signal);
     signal.throwIfAborted();
-    const onToggle = (id) => update({ nodes: state.nodes.includes(id) ? without(state.nodes, id) : [...state.nodes, id] });
+    const onToggle = (id) => update({ nodes: toggle(state.nodes, id) });
     const onOnly = (id) => update({ nodes: [id] });
     const onMore = () => update({ limit: Math.min(200, 2 * state.limit) });
     showNode(card, node, view, { labels, onSelect, onEdge, onToggle, onOnly, onMore, onClose });
@@ -177,52 +184,30 @@ async function loadCard(signal) {
   if (isOpened && hasMoved && isNarrow() && state.view === "graph") byId("stage").scrollIntoView({ block: "start" });
 }
 
-const without = (nodes, node) => nodes.filter((one) => one !== node);
+const toggle = (nodes, node) => (nodes.includes(node) ? nodes.filter((one) => one !== node) : [...nodes, node]);
 
-/** Run a job. If it fails, show the error and offer to try again. */
-async function attempt(job) {
-  try {
-    return await job();
-  } catch (error) {
-    showBusy(false);
-    showError(error, () => attempt(job));
-    return null;
-  }
-}
+const attempt = createAttempt(showError);
 
 function showError(error, onRetry) {
-  if (error.status === 401) {
-    const message = service.hasKey ? "The API key is wrong." : "This server requires an API key.";
-    const submit = (key) => {
-      service.setKey(key);
-      attempt(refresh);
-    };
-    showNotice("asking", message, createKeyForm(submit));
-    byId("key").focus();
-  } else if (error.status === 404 || error.status === 422) {
+  if (error.status === 401) askForKey(service, () => attempt(refresh));
+  else if (error.status === 404 || error.status === 422) {
     // The link is of another graph, or its labels have changed.
     const restart = () => update({ nodes: [], filters: NO_FILTERS, selected: null, edge: null, rankingBy: null });
-    showNotice("error", error.message, createHtml("button", { type: "button", class: "retry", click: restart }, "Start again"));
-  } else showNotice("error", error.message, createRetryButton(onRetry));
+    offerRetry(error.message, restart, "Start again");
+  } else offerRetry(error.message, onRetry);
 }
 
 async function saveCsv(path, parameters) {
-  save(await (await service.request(`api/${path}`, { parameters })).blob(), path);
-}
-
-function save(blob, name) {
-  const address = URL.createObjectURL(blob);
-  createHtml("a", { href: address, download: name }).click();
-  // The browser may read the blob after this function has returned.
-  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  saveFile(await (await service.request(`api/${path}`, { parameters })).blob(), path);
 }
 
 const downloads = {
-  "get-png": async () => save(await createPng(canvas), "graph.png"),
-  "get-svg": async () => save(createSvgFile(canvas, document.title), "graph.svg"),
+  "get-png": async () => saveFile(await createPng(canvas), "graph.png"),
+  "get-svg": async () => saveFile(createSvgFile(canvas, document.title), "graph.svg"),
   "get-csv": () => {
-    if (state.view !== "ranking") return saveCsv("neighbourhood.csv", { node: state.nodes, ...state.filters, limit: state.limit });
-    return saveCsv("ranking.csv", { ...rankingParameters(rankingNode(), ranking(), state.filters), limit: CSV_ROWS });
+    const { view: name, nodes, filters: chosen, limit } = state;
+    if (name !== "ranking") return saveCsv("neighbourhood.csv", { node: nodes, ...chosen, limit });
+    return saveCsv("ranking.csv", { ...rankingParameters(rankingNode(), ranking(), chosen), limit: CSV_ROWS });
   },
   "copy-link": async () => {
     await navigator.clipboard.writeText(location.href);

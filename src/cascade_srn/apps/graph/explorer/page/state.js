@@ -1,14 +1,11 @@
 /* What the page shows. It is kept in the fragment of the address, so a link leads to the same view. */
 
-export const VIEWS = ["graph", "table", "ranking"];
-export const DEFAULT_LIMIT = 25;
+const VIEWS = ["graph", "table", "ranking"];
+const DEFAULT_LIMIT = 25;
 // On a phone, fewer boxes can be read.
 const PHONE_LIMIT = 10;
 
 export const NO_FILTERS = { type: [], relation: [], min_score: 0, min_count: 1, first_year: null, last_year: null };
-
-/** Whether the page has one column. */
-export const isNarrow = () => window.matchMedia("(max-width: 56rem)").matches;
 
 export const isPhone = () => window.matchMedia("(max-width: 36rem)").matches;
 

@@ -1,7 +1,7 @@
 /* The tables: the edges of the view, and rankings. */
 
-import { byId, createHtml, formatCount, formatScore } from "../../../web/shared/dom.js";
-import { createRelationLabel, showTable } from "../../../web/shared/lists.js";
+import { byId, createHtml, fillSelect, formatCount, formatScore } from "../../../web/shared/dom.js";
+import { createLevel, createRelationLabel, showTable } from "../../../web/shared/lists.js";
 import { createEvidenceButton, createNodeButton, formatYears } from "./details.js";
 
 const createCell = (css, ...children) => createHtml("td", { class: css }, ...children);
@@ -32,15 +32,13 @@ export function showEdges(container, { nodes, edges }, { labels, onSelect, onEdg
 export function showRanking(container, { rows: found, total }, { labels, onSelect, onEdge, onMore }) {
   const most = Math.max(1, ...found.map((row) => row.n_documents));
   const rows = found.map((row, number) => {
-    const level = createHtml("span", { class: "level", "aria-hidden": "true" });
-    level.style.setProperty("--level", String(row.n_documents / most));
     const evidence = row.edge === null ? formatCount(row.n, "mention", "mentions") : createEvidenceButton(row, onEdge);
     return createHtml(
       "tr",
       {},
       createCell("rank", String(number + 1)),
       createCell("", createNodeButton(row, labels, onSelect)),
-      createCell("amount documents", level, row.n_documents.toLocaleString("en")),
+      createCell("amount documents", createLevel(row.n_documents / most), row.n_documents.toLocaleString("en")),
       createCell("amount", evidence),
       createCell("amount", formatYears(row)),
       createCell("score", row.best_score === null ? "" : formatScore(row.best_score)),
@@ -57,17 +55,17 @@ export function showRanking(container, { rows: found, total }, { labels, onSelec
 
 /** Offer the rankings that are possible for a node, and show which is chosen. */
 export function showRankingForm({ types }, node, { type, by }) {
-  const typeOptions = [["", "all types"], ...types.map(({ label }) => [label, label])];
-  fillSelect(byId("ranking-type"), typeOptions, type ?? "");
-  const options = [["", "in all documents"]];
+  const names = ["", ...types.map(({ label }) => label)];
+  fillSelect(byId("ranking-type"), names, type ?? "", (label) => label || "all types");
+  const options = new Map([["", "in all documents"]]);
   if (node) {
-    options.push(["documents", `that also mention ${node.name}`]);
+    options.set("documents", `that also mention ${node.name}`);
     for (const { label, direction } of node.relations) {
-      if (direction !== "out") options.push([`in ${label}`, `with ${label} ${direction === "both" ? "↔" : "→"} ${node.name}`]);
-      else options.push([`out ${label}`, `with ${node.name} ${label} →`]);
+      if (direction === "out") options.set(`out ${label}`, `with ${node.name} ${label} →`);
+      else options.set(`in ${label}`, `with ${label} ${direction === "both" ? "↔" : "→"} ${node.name}`);
     }
   }
-  fillSelect(byId("ranking-by"), options, by ?? "");
+  fillSelect(byId("ranking-by"), [...options.keys()], by ?? "", (value) => options.get(value));
 }
 
 /** Return the parameters of a ranking. */
@@ -76,9 +74,4 @@ export function rankingParameters(node, { type, by }, { min_score, min_count, fi
   const relation = rest.join(" ");
   const related = node && by ? { node, ...(relation ? { relation, direction } : {}) } : {};
   return { type, ...related, min_score, min_count, first_year, last_year };
-}
-
-function fillSelect(select, options, chosen) {
-  select.replaceChildren(...options.map(([value, text]) => createHtml("option", { value }, text)));
-  select.value = options.some(([value]) => value === chosen) ? chosen : "";
 }
