@@ -31,7 +31,7 @@ def refusal(answer, status, code):
     assert answer.headers["cache-control"] == "no-store"
     found = answer.json()
     assert found.keys() == {"error"}
-    assert found["error"].keys() == {"code", "message"}
+    assert found["error"].keys() == {"code", "message", "problem", "hint"}
     assert found["error"]["code"] == code
     return found["error"]["message"]
 
@@ -169,7 +169,7 @@ def test_paths_and_methods(service):
     assert "POST" in message
     assert answer.headers["allow"] == "POST"
     refusal(service.client.request("PUT", "/extract"), 405, "method_not_allowed")
-    refusal(service.client.request("BREW", "/extract"), 400, "bad_request")
+    refusal(service.client.request("BREW", "/extract"), 405, "method_not_allowed")
 
 
 @pytest.fixture(scope="module")

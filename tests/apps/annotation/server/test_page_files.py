@@ -5,7 +5,7 @@ import re
 import pytest
 
 from cascade_srn.apps.annotation.server.app import SHARED
-from cascade_srn.apps.service.app import page_files
+from cascade_srn.apps.web.assets import page_files
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from tests.apps.graph.explorer.live_graph import live_graph
 from tests.apps.graph.explorer.made_graph import MARKUP, node_id
 
 from cascade_srn.apps.graph.explore import MAX_CENTRES, Explorer
+from cascade_srn.apps.graph.explorer.app import SHARED
 from cascade_srn.apps.graph.explorer.evidence import draw_evidence, graph_schema
-from cascade_srn.apps.graph.explorer.routes import SHARED
 from cascade_srn.apps.web.middleware import HEADERS
 from cascade_srn.apps.web.settings import ServeSettings
 
@@ -114,7 +114,7 @@ def test_tables(explored):
 def test_errors(explored, path, parameters, status):
     answer = explored.get(f"/api/{path}", params=parameters)
     assert answer.status_code == status
-    assert set(answer.json()["error"]) == {"code", "message"}
+    assert set(answer.json()["error"]) == {"code", "message", "problem", "hint"}
 
 
 def test_a_misspelt_parameter_is_corrected(explored):
@@ -145,7 +145,7 @@ def test_the_key_is_needed_for_everything_about_the_graph(made_graph):
 
 
 def test_queries_are_not_logged(explored, caplog):
-    with caplog.at_level(logging.DEBUG, logger="cascade_srn.apps.service"):
+    with caplog.at_level(logging.DEBUG, logger="cascade_srn.apps.web"):
         explored.get("/api/search", params={"q": "a confidential name"})
         explored.get("/api/node", params={"node": "a confidential name"})
     assert any("/api/search" in message for message in caplog.messages)
@@ -154,7 +154,7 @@ def test_queries_are_not_logged(explored, caplog):
 
 def test_every_operation_is_described(explored):
     description = explored.get("/openapi.json").json()
-    assert set(description["paths"]) == {"/health", *(f"/api/{path}" for path in PATHS)}
+    assert set(description["paths"]) == {"/health", "/metrics", *(f"/api/{path}" for path in PATHS)}
     page = explored.get("/docs").text
     for path, methods in description["paths"].items():
         assert path in page

@@ -1,32 +1,24 @@
 """The annotation service as an ASGI application: JSON about a project, and a page to annotate it."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, FastAPI
-from fastapi.openapi.utils import get_openapi
-from fastapi.responses import Response
+from fastapi import FastAPI
 from starlette.datastructures import Headers
-from starlette.middleware import Middleware
 from starlette.types import Scope
 
 from cascade_srn.apps.annotation.learning import Learner
 from cascade_srn.apps.annotation.project import Project
-from cascade_srn.apps.annotation.server.routes import HANDLERS, project_routes
-from cascade_srn.apps.service.app import middleware_layers
-from cascade_srn.apps.service.routes import LICENSE, render_operations
-from cascade_srn.apps.service.run import serve_app
-from cascade_srn.apps.web.assets import CONTENT_TYPES, Asset, add_assets, page_files
+from cascade_srn.apps.annotation.server.routes import AnnotationBody, project_routes
+from cascade_srn.apps.web.app import WebPart, create_web_app
+from cascade_srn.apps.web.assets import page_files
+from cascade_srn.apps.web.bodies import BodyReader
 from cascade_srn.apps.web.metrics import Metrics
 from cascade_srn.apps.web.middleware import Check
-from cascade_srn.apps.web.refusals import Refusal, json_response
+from cascade_srn.apps.web.refusals import Refusal
+from cascade_srn.apps.web.run import serve_app
 from cascade_srn.apps.web.settings import ServeSettings
-from cascade_srn.drawing import stylesheet
-from cascade_srn.drawing.render import environment
-from cascade_srn.version import __version__
 
 DESCRIPTION = "Documents, annotations and training of a project. Every error has a code, a problem and a hint."
 # Modules and pictures that the page shares with the page of the model.
@@ -58,16 +50,7 @@ class OriginCheck(Check):
         return Refusal(403, "foreign_origin", "the request comes from a page of another site", "Use the page itself")
 
 
-def page_routes(description: Mapping[str, Any]) -> APIRouter:
-    """Make the routes of static files: the page, the style of drawings, and /docs."""
-    router = APIRouter()
-    shared = {name: asset for name, asset in page_files() if name in SHARED}
-    assets = {f"/{name}": asset for name, asset in (shared | dict(page_files("annotation", "page"))).items()}
-    assets["/"] = assets.pop("/index.html")
-    assets["/stylesheet.css"] = Asset(stylesheet().encode(), CONTENT_TYPES[".css"])
-    assets["/docs"] = Asset(render_operations(description).encode(), CONTENT_TYPES[".html"])
-    add_assets(router, assets)
-    return router
+BODIES = {f"/api/documents/{{id}}/{name}": AnnotationBody for name in ("annotation", "adjudication")}
 
 
 def create_annotator(project: Project, settings: ServeSettings | None = None) -> FastAPI:
@@ -81,49 +64,36 @@ def create_annotator(project: Project, settings: ServeSettings | None = None) ->
         settings: Settings of the service; those about the model are not used.
 
     Returns:
-        The application. ``app.state.learner`` trains models, ``app.state.metrics`` counts requests.
+        The application. ``app.state.learner`` trains models.
 
     Example:
         >>> app = create_annotator(Project.open("project"))  # doctest: +SKIP
     """
     settings = ServeSettings() if settings is None else settings
-    environment()  # fails now, and not at the first drawing, if jinja2 is missing
     metrics = Metrics()
     learner = Learner(project)
+    shared = {name: asset for name, asset in page_files() if name in SHARED}
 
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    def start() -> None:
         learner.suggestions.refresh()
         if len(learner.suggestions) < len(project.documents):
             learner.suggest()
-        yield
+
+    def close() -> None:
         learner.close()
         project.close()
 
-    layers = middleware_layers(settings, metrics, {"/api/"})
-    app = FastAPI(
-        title="cascade-srn annotate",
-        version=__version__,
-        lifespan=lifespan,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        middleware=[*layers, Middleware(OriginCheck)],
-        exception_handlers=HANDLERS,  # type: ignore[arg-type]
+    own = WebPart(
+        project_routes(project, learner, BodyReader(settings, metrics)),
+        {f"/{name}": asset for name, asset in (shared | dict(page_files("annotation", "page"))).items()},
+        BODIES,
+        start,
+        close,
     )
-    app.include_router(project_routes(project, learner, settings))
-
-    @app.get("/health")
-    def health() -> Response:
-        """Check whether the service is alive."""
-        return json_response({"status": "alive"})
-
-    description = get_openapi(
-        title=app.title, version=__version__, description=DESCRIPTION, routes=app.routes, license_info=LICENSE
+    app = create_web_app(
+        own, settings, metrics, title="cascade-srn annotate", description=DESCRIPTION, checks=[OriginCheck]
     )
-    app.openapi = lambda: description  # type: ignore[method-assign]
-    app.include_router(page_routes(description))
-    app.state.metrics, app.state.learner = metrics, learner
+    app.state.learner = learner
     return app
 
 
@@ -145,6 +115,6 @@ def serve_project(
     with Project.open(folder) as project:
         app = create_annotator(project, settings)
         try:
-            serve_app(app, settings, app.state.metrics, on_ready=on_ready)
+            serve_app(app, settings, on_ready=on_ready)
         finally:
             app.state.learner.close()
