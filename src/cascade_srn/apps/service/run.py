@@ -135,7 +135,7 @@ def _serve_alone(
         logger.warning("shutdown time is over; work in progress is abandoned")
         _end_process(0)
     if not engine.is_ready:
-        # The model is still being loaded, which cannot be interrupted.
+        logger.warning("stopped before the model was loaded")
         _end_process(INTERRUPTED if signal.SIGINT in caught else 0)
 
 
