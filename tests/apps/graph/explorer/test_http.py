@@ -5,13 +5,17 @@ import hashlib
 import io
 import logging
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 
 import pytest
 from tests.apps.graph.explorer.live_graph import live_graph
 from tests.apps.graph.explorer.made_graph import MARKUP, node_id
+from tests.apps.web.live_app import PATIENCE
 
 from cascade_srn.apps.graph.explore import MAX_CENTRES, Explorer
+from cascade_srn.apps.graph.explorer import app
 from cascade_srn.apps.graph.explorer.app import SHARED
 from cascade_srn.apps.graph.explorer.evidence import draw_evidence, graph_schema
 from cascade_srn.apps.web.middleware import HEADERS
@@ -150,6 +154,30 @@ def test_queries_are_not_logged(explored, caplog):
         explored.get("/api/node", params={"node": "a confidential name"})
     assert any("/api/search" in message for message in caplog.messages)
     assert "confidential" not in caplog.text
+
+
+def test_questions_at_work_are_limited(made_graph, monkeypatch):
+    """Further ones wait for a moment and are refused. Other requests are answered."""
+    begun, go_on = threading.Semaphore(0), threading.Event()
+
+    def search(*_, **__):
+        begun.release()
+        assert go_on.wait(PATIENCE)
+        return []
+
+    monkeypatch.setattr(app, "TURN_SECONDS", 0.2)
+    monkeypatch.setattr(Explorer, "search", search)
+    with live_graph(made_graph) as client, ThreadPoolExecutor(app.MAX_QUESTIONS) as pool:
+        at_work = [pool.submit(client.get, "/api/search?q=a") for _ in range(app.MAX_QUESTIONS)]
+        for _ in at_work:
+            assert begun.acquire(timeout=PATIENCE)
+        answer = client.get("/api/overview")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "graph_busy")
+        assert answer.headers["retry-after"] == "2"
+        assert client.get("/health").status_code == 200
+        go_on.set()
+        assert [one.result().status_code for one in at_work] == [200] * app.MAX_QUESTIONS
+        assert client.get("/api/overview").status_code == 200
 
 
 def test_every_operation_is_described(explored):

@@ -1,13 +1,14 @@
 """The explorer as an ASGI application: JSON and tables about neighbourhoods of a graph, and a page that draws them."""
 
+import asyncio
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, FastAPI, Query
+from fastapi import APIRouter, Depends, FastAPI, Query
 from fastapi.responses import Response
 
 from cascade_srn.apps.graph.explore import Explorer, NotInGraph, with_names
@@ -16,7 +17,7 @@ from cascade_srn.apps.graph.explorer.evidence import draw_evidence, graph_schema
 from cascade_srn.apps.web.app import WebPart, create_web_app, error_responses
 from cascade_srn.apps.web.assets import page_files, show_links
 from cascade_srn.apps.web.metrics import Metrics
-from cascade_srn.apps.web.refusals import Refusal, json_response, unprocessable
+from cascade_srn.apps.web.refusals import Refusal, json_response, unavailable, unprocessable
 from cascade_srn.apps.web.run import serve_app
 from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.errors import CascadeError
@@ -37,11 +38,14 @@ EVIDENCE_COLUMNS = (
     *("document_id", "title", "date", "score", "sentence_text", "sentence_start", "sentence_end"),
     *("head_text", "head_start", "head_end", "tail_text", "tail_start", "tail_end", "model", "version"),
 )
+# Questions that the database works on at the same time, and the seconds that others wait for their turn.
+MAX_QUESTIONS, TURN_SECONDS = 4, 2.0
 ERRORS = error_responses(
     {
         401: "The API key is missing or wrong.",
         404: "The graph has no such node or edge.",
         422: "A parameter is invalid; see the message.",
+        503: "Too many questions are in progress; see Retry-After.",
     }
 )
 CSV_RESPONSE: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {}}, "description": "A table."}}
@@ -101,9 +105,24 @@ def serve_graph(
 def graph_routes(explorer: Explorer) -> APIRouter:
     """Make the routes of all questions to a graph.
 
-    They are plain functions, which the framework runs in threads, because the database blocks.
+    They are plain functions, which the framework runs in threads, because the database blocks. Their number at work is
+    limited, so that expensive questions of many clients do not delay each other without end.
     """
-    router = APIRouter(prefix="/api", responses=ERRORS)
+    turns = asyncio.Semaphore(MAX_QUESTIONS)
+
+    async def take_turn() -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(TURN_SECONDS):
+                await turns.acquire()
+        except TimeoutError:
+            problem = "too many questions to the graph are in progress"
+            raise unavailable("graph_busy", problem, "Try again soon", retry_after=2) from None
+        try:
+            yield
+        finally:
+            turns.release()
+
+    router = APIRouter(prefix="/api", responses=ERRORS, dependencies=[Depends(take_turn)])
     schema = graph_schema(explorer.overview)
 
     @router.get("/overview")
