@@ -30,6 +30,7 @@ FREE_BYTES = 64 << 10
 VALUE_BYTES = 250
 # Longest name or value that a message quotes.
 MAX_QUOTED = 40
+UNSUPPORTED = "unsupported_media_type"
 FORM_HINT = "See /docs for the request format"
 
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', flags=re.DOTALL)
@@ -77,7 +78,7 @@ class BodyReader:
         self, request: Request, form: type[M], run_in_thread: Callable[[Callable[[], M]], Awaitable[M]]
     ) -> AsyncIterator[M]:
         """Read and validate a JSON body, and reserve its memory until the block ends."""
-        _check_content(request)
+        _check_type(request)
         with self._reservation() as held:
             body = await self._read(request, held, self.limits.body_bytes, "Send fewer or shorter texts")
             n_values = _count_values(body)
@@ -100,6 +101,10 @@ class BodyReader:
 
     async def _read(self, request: Request, held: _Reservation, max_bytes: int, hint: str) -> bytes:
         """Read the whole body; refuse it as soon as its declared or received length is too large."""
+        encoding = request.headers.get("content-encoding", "identity").strip().lower()
+        if encoding != "identity":
+            problem = f"the content encoding is {encoding[:100]!r}"
+            raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, UNSUPPORTED, problem, "Send the body without compression")
         declared = request.headers.get("content-length", "")
         size = int(declared) if declared.isdecimal() else max_bytes
         if size > max_bytes:
@@ -164,12 +169,12 @@ def _too_large(received: str, max_bytes: int, hint: str) -> Refusal:
     return Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_large", problem, hint)
 
 
-def _check_content(request: Request) -> None:
+def _check_type(request: Request) -> None:
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type != "application/json":
         raise Refusal(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            "unsupported_media_type",
+            UNSUPPORTED,
             f"the content type is {content_type[:100]!r}",
             "Send JSON with the header Content-Type: application/json",
         )

@@ -16,14 +16,13 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cascade_srn.apps.web.metrics import Metrics
-from cascade_srn.apps.web.refusals import CLIENT_GONE, Refusal, refusal_response, shutting_down, unavailable
+from cascade_srn.apps.web.refusals import CLIENT_GONE, METHODS, Refusal, refusal_response, shutting_down, unavailable
 from cascade_srn.apps.web.settings import ANY_HOST
 from cascade_srn.errors import CascadeError
 
 logger = logging.getLogger("cascade_srn.apps.web")
 access = logging.getLogger("cascade_srn.apps.web.access")
 
-METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
 # Seconds and bytes for which the rest of a body is read before a refusal is sent. A client that is still sending when
 # its connection is closed may not see the response.
 LINGER_SECONDS = 1.0

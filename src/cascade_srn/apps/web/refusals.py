@@ -9,10 +9,12 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from cascade_srn.errors import CascadeError, did_you_mean
 
 CLIENT_GONE = 499
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
 
 
 class Refusal(CascadeError):
@@ -56,14 +58,25 @@ async def handle_refusal(request: Request, error: Exception) -> Response:
 async def handle_http_error(request: Request, error: Exception) -> Response:
     """Handle an error of the framework, such as an unknown path."""
     assert isinstance(error, HTTPException)
-    problem, hint = str(error.detail), ""
+    problem, hint, headers = str(error.detail), "", dict(error.headers or {})
     if error.status_code == HTTPStatus.NOT_FOUND:
         problem, hint = "the path does not exist", "See /docs for all operations"
     elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        problem = f"the path does not support the method {request.method}"
-        hint = f"Use {(error.headers or {}).get('Allow', 'another method')}"
+        # The framework only names the methods of the first route with this path.
+        headers["Allow"] = ", ".join(sorted(_supported_methods(request)))
+        problem, hint = f"the path does not support the method {request.method}", f"Use {headers['Allow']}"
     code = HTTPStatus(error.status_code).name.lower()
-    return refusal_response(Refusal(error.status_code, code, problem, hint, error.headers))
+    return refusal_response(Refusal(error.status_code, code, problem, hint, headers))
+
+
+def _supported_methods(request: Request) -> set[str]:
+    """Return the methods of all routes with the path of a request."""
+    found: set[str] = set()
+    for method in METHODS:
+        scope = {**request.scope, "method": method}
+        if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes):
+            found.add(method)
+    return found
 
 
 async def handle_invalid_query(request: Request, error: Exception) -> Response:

@@ -202,6 +202,15 @@ def test_errors(refusing, method, path, status):
     assert "code" in answer.json()["error"]
 
 
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [("/api/training", "DELETE, GET, POST"), ("/api/queue", "GET"), (f"{DOCUMENT}/annotation", "GET, PUT")],
+)
+def test_the_methods_of_a_path(refusing, path, allowed):
+    answer = refusing[0].options(path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+
+
 def test_a_name_with_control_characters_is_refused(refusing):
     assert save(refusing[0], "a\nb").status_code == 422
 
