@@ -1,5 +1,6 @@
 """Operations of the annotation service over HTTP: answers, versions, errors and security."""
 
+import errno
 import json
 import logging
 
@@ -9,6 +10,7 @@ from tests.apps.annotation.server.live_project import live_project
 
 from cascade_srn.apps.annotation.log import LOG
 from cascade_srn.apps.annotation.project import Project
+from cascade_srn.apps.annotation.server.app import open_project
 from cascade_srn.apps.web.middleware import HEADERS
 from cascade_srn.errors import TrainingError
 
@@ -224,6 +226,21 @@ def test_a_full_disk_is_reported_and_nothing_changes(client, project, monkeypatc
     assert answer.status_code == 507
     assert "No space" in answer.json()["error"]["problem"]
     assert client.get(DOCUMENT, params={"annotator": "anna"}).json()["annotation"]["version"] == 0
+
+
+def test_a_project_that_cannot_be_written_is_opened_for_reading(project, monkeypatch, caplog):
+    project.close()
+
+    def fail(*arguments):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("cascade_srn.apps.annotation.project.FolderLock", fail)
+    with live_project(open_project(project.folder)) as client:
+        assert client.get(DOCUMENT).json()["text"] == FIRST.text
+        answer = save(client)
+    assert answer.status_code == 422
+    assert "reading only" in answer.json()["error"]["problem"]
+    assert "Read-only file system" in caplog.text
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)

@@ -1,5 +1,7 @@
 """The annotation service as an ASGI application: JSON about a project, and a page to annotate it."""
 
+import errno
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -19,6 +21,8 @@ from cascade_srn.apps.web.middleware import Check
 from cascade_srn.apps.web.refusals import Refusal
 from cascade_srn.apps.web.run import serve_app
 from cascade_srn.apps.web.settings import ServeSettings
+
+logger = logging.getLogger("cascade_srn.apps.annotation")
 
 DESCRIPTION = "Documents, annotations and training of a project. Every error has a code, a problem and a hint."
 # Modules and pictures that the page shares with the page of the model.
@@ -60,7 +64,7 @@ def create_annotator(project: Project, settings: ServeSettings | None = None) ->
     in the background.
 
     Args:
-        project: A project that is open for writing.
+        project: A project. If it is open for reading only, all changes are refused.
         settings: Settings of the service; those about the model are not used.
 
     Returns:
@@ -76,7 +80,7 @@ def create_annotator(project: Project, settings: ServeSettings | None = None) ->
 
     def start() -> None:
         learner.suggestions.refresh()
-        if len(learner.suggestions) < len(project.documents):
+        if not project.read_only and len(learner.suggestions) < len(project.documents):
             learner.suggest()
 
     def close() -> None:
@@ -97,6 +101,17 @@ def create_annotator(project: Project, settings: ServeSettings | None = None) ->
     return app
 
 
+def open_project(folder: str | Path) -> Project:
+    """Open a project for writing, or for reading only if its disk or folder cannot be written."""
+    try:
+        return Project.open(folder)
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise
+        logger.warning("%s is opened for reading only (%s)", folder, error.strerror)
+        return Project.open(folder, read_only=True)
+
+
 def serve_project(
     folder: str | Path, settings: ServeSettings | None = None, *, on_ready: Callable[[str], None] | None = None
 ) -> None:
@@ -112,7 +127,7 @@ def serve_project(
         ConfigError: Another process has the project open, or the service cannot listen on the address.
     """
     settings = ServeSettings() if settings is None else settings
-    with Project.open(folder) as project:
+    with open_project(folder) as project:
         app = create_annotator(project, settings)
         try:
             serve_app(app, settings, on_ready=on_ready)
