@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[1]
 
 
 # From the bottom to the top. A package or root module imports only those that come before it. Applications are listed
-# one by one; those on the same level do not import each other.
+# one by one.
 ORDER = (
     "version",
     "errors",
@@ -42,6 +42,8 @@ ORDER = (
     "cli",
     "__main__",
 )
+# Applications for users, which only the command line combines.
+SIBLINGS = {"apps.graph", "apps.annotation", "apps.service"}
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +69,16 @@ def test_imports_run_one_way(graph):
         for importer, targets in graph.items()
         for imported in targets
         if part(importer) in place and part(imported) in place and place[part(imported)] > place[part(importer)]
+    ]
+    assert wrong == []
+
+
+def test_applications_do_not_import_each_other(graph):
+    wrong = [
+        f"{importer} imports {imported}"
+        for importer, targets in graph.items()
+        for imported in targets
+        if {part(importer), part(imported)} <= SIBLINGS and part(importer) != part(imported)
     ]
     assert wrong == []
 

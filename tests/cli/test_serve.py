@@ -11,7 +11,7 @@ import threading
 
 import httpx
 import pytest
-from tests.apps.service.live import PATIENCE, until
+from tests.apps.web.live_app import PATIENCE, until
 from tests.cli.conftest import failure, run, start
 
 from cascade_srn.cli.serve import is_loopback
@@ -38,19 +38,13 @@ def taken_port():
 class Process:
     """The command in a new process. The constructor returns when the service listens."""
 
-    def __init__(self, *arguments, limit=None):
-        def lower():
-            import resource
-
-            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-
+    def __init__(self, *arguments):
         self.process = start(
             "serve",
             *arguments,
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
-            preexec_fn=lower if limit else None,
         )
         self.lines = []
         self._reader = threading.Thread(target=lambda: self.lines.extend(iter(self.process.stderr.readline, "")))
@@ -76,8 +70,8 @@ class Process:
 def started():
     running = []
 
-    def start(*arguments, **named):
-        running.append(Process(*arguments, **named))
+    def start(*arguments):
+        running.append(Process(*arguments))
         return running[-1]
 
     yield start
@@ -113,24 +107,6 @@ def test_sigterm_finishes_accepted_requests(started, model, tmp_path):
     assert len(logged) == 1
     assert "taggers" not in "".join(service.lines)
     assert "Traceback" not in "".join(service.lines)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
-def test_file_descriptors_do_not_run_out(started, model):
-    """Idle connections are evicted for a request, and the log stays short."""
-    service = started("--model", model, "--port", 0, "--quiet", limit=96)
-    place = "127.0.0.1", int(service.url.rpartition(":")[2])
-    held = [socket.create_connection(place, timeout=PATIENCE) for _ in range(150)]
-    assert httpx.get(f"{service.url}/health").status_code == 200
-    figures = httpx.get(f"{service.url}/metrics").text
-    for one in held:
-        one.close()
-    assert 'cascade_srn_connections_dropped_total{reason="no_files"} 0' in figures
-    evicted = re.search(r'cascade_srn_connections_dropped_total{reason="evicted"} ([0-9]+)', figures)
-    assert int(evicted[1]) > 50
-    assert service.end(signal.SIGTERM) == 0
-    assert len(service.lines) == 1, service.lines
 
 
 @pytest.mark.slow
@@ -241,10 +217,8 @@ def test_a_model_that_cannot_be_loaded(capsys, model, tmp_path):
         (["--overlaps", "some"], "'some'"),
         (["--constraints", "yes", "--port", "0"], "'yes'"),
         (["--cors-origin", "foo"], "'foo'"),
-        (["--head-timeout", "0"], "head_seconds is 0.0"),
         (["--keep-alive", "0"], "keep_alive_seconds is 0.0"),
-        (["--max-connections", "0"], "max_connections is 0"),
-        (["--max-connections", str(1 << 40), "--port", "0"], str(1 << 40)),
+        (["--max-requests", "0"], "max_requests is 0"),
         (["--bodies-bytes", "1000"], "bodies_bytes is 1000"),
         (["--allowed-host", "http://a"], "'http://a'"),
         (["--api-key-file", "no-such-file"], "no-such-file"),
@@ -263,7 +237,7 @@ def test_an_address_that_is_not_ours(capsys, model):
 
 
 def test_a_missing_extra(capsys, model, monkeypatch):
-    for name in ("run", "workers"):
-        monkeypatch.delitem(sys.modules, f"cascade_srn.apps.service.{name}", raising=False)
+    for name in ("service.run", "web.run"):
+        monkeypatch.delitem(sys.modules, f"cascade_srn.apps.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert "'cascade-srn[serve]'" in failure(capsys, "serve", "--model", model)

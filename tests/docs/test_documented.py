@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.apps.service.live import PATIENCE
+from tests.apps.web.live_app import PATIENCE
 from tests.cli.conftest import run, start
 from tests.evaluation.saved_models import DOCUMENTS, saved_model
 

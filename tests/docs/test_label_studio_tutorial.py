@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
-from tests.apps.service.live import PATIENCE
+from tests.apps.web.live_app import PATIENCE
 from tests.cli.conftest import run, start
 
 from cascade_srn import read_documents

@@ -2,10 +2,12 @@
 
 import logging
 import os
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -59,15 +61,12 @@ def serve(
     shutdown_timeout: Annotated[
         float, typer.Option(help="Seconds to finish accepted requests on shutdown.")
     ] = ServeSettings.shutdown_seconds,
-    head_timeout: Annotated[
-        float, typer.Option(help="Time limit for the head of a request, in seconds.")
-    ] = ServeSettings.head_seconds,
     keep_alive: Annotated[
         float, typer.Option(help="Seconds after which an idle connection is closed.")
     ] = ServeSettings.keep_alive_seconds,
-    max_connections: Annotated[
-        int | None, typer.Option(help="Maximum open connections. Default: from the limit of open files.")
-    ] = ServeSettings.max_connections,
+    max_requests: Annotated[
+        int, typer.Option(help="Maximum requests in progress. Further ones are answered with 503.")
+    ] = ServeSettings.max_requests,
     bodies_bytes: Annotated[
         int, typer.Option(help="Memory for all request bodies in progress. Further ones are answered with 503.")
     ] = ServeSettings.bodies_bytes,
@@ -94,7 +93,6 @@ def serve(
         locals(),
         request_seconds=timeout,
         shutdown_seconds=shutdown_timeout,
-        head_seconds=head_timeout,
         keep_alive_seconds=keep_alive,
         limits=Limits(max_bytes, max_texts, max_characters, threshold=min_threshold),
         api_key=find_api_key(api_key_file),
@@ -102,10 +100,10 @@ def serve(
         cors_origins=tuple(cors_origin or ()),
         model_name=Path(model or DEFAULT).name,
     )
-    from cascade_srn.apps.service.workers import ModelSource  # first, since it needs an extra
+    from cascade_srn.apps.service.run import ModelSource  # first, since it needs an extra
 
     # isort: split
-    from cascade_srn.apps.service.workers import serve as run_service
+    from cascade_srn.apps.service.run import serve as run_service
     from cascade_srn.extractor import find_model
     from cascade_srn.runtime.device import find_model_device
 
@@ -117,15 +115,24 @@ def serve(
     run_service(
         ModelSource(folder, device, precision, overlaps, constraints),
         settings,
-        graph=graph,
+        parts=_graph_part(graph),
         on_ready=lambda address: print_line(f"Serving {folder.name} at {address} (Ctrl-C stops it)"),
     )
+
+
+def _graph_part(folder: Path | None) -> dict[str, Callable[[], Any]]:
+    """Return a function that makes the explorer of a graph, by its path in the service."""
+    if folder is None:
+        return {}
+    from cascade_srn.apps.graph.explorer.app import explorer_part
+
+    return {"/graph": partial(explorer_part, folder)}
 
 
 def prepare_service(settings: ServeSettings, *, quiet: bool) -> None:
     """Set up the log of a service, and warn if other machines can use it without a key."""
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
-    logging.getLogger("cascade_srn.apps.service").setLevel(logging.WARNING if quiet else logging.INFO)
+    logging.getLogger("cascade_srn.apps.web").setLevel(logging.WARNING if quiet else logging.INFO)
     if settings.api_key is None and not is_loopback(settings.host):
         print_line(f"Warning: {settings.host} can be reached from other machines, and no API key is set.")
 

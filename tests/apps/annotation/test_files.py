@@ -98,6 +98,26 @@ def test_a_full_disk_loses_only_the_change_in_flight(tmp_path, monkeypatch):
     assert [one["version"] for one in read_lines(tmp_path / LOG)[0]] == [1, 2]
 
 
+def test_a_failed_compaction_keeps_the_log(tmp_path, monkeypatch):
+    """The change is stored, so it does not fail. Opening the project works as well."""
+    log = ChangeLog(tmp_path, max_bytes=500)
+
+    def fail(*arguments, **named):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("cascade_srn.apps.annotation.log.replacing", fail)
+        for version in range(1, 10):
+            log.append(change(version))
+        log.close()
+        assert stored(tmp_path) == {("d", "anna"): 9}
+        log = ChangeLog(tmp_path, max_bytes=500)
+    assert not (tmp_path / SNAPSHOT).exists()
+    log.append(change(10))
+    assert (tmp_path / LOG).stat().st_size == 0
+    assert stored(tmp_path) == {("d", "anna"): 10}
+
+
 def test_a_file_that_cannot_be_repaired_takes_no_more_lines(tmp_path, monkeypatch):
     file = AppendOnlyFile(tmp_path / "lines", 0)
 

@@ -6,7 +6,7 @@ import tempfile
 from contextlib import contextmanager
 from functools import cache
 
-from tests.apps.service.live import until
+from tests.apps.web.live_app import until
 from tests.drawing.browser import WIDTHS
 from tests.twelve_sentences import DOCUMENTS, SCHEMA, WORDS
 

@@ -1,39 +1,45 @@
-"""A real server on its own port, and a small model whose forward passes can be paused."""
+"""A service on its own port, and a small model whose forward passes can be paused."""
 
 from __future__ import annotations
 
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import httpx
+import uvicorn
+from fastapi import FastAPI
+from tests.apps.web.live_app import PATIENCE, run_app, until
 from tests.small_models import small_model, spread_probabilities
 
 from cascade_srn import Extractor
-from cascade_srn.apps.graph.explore import Explorer
-from cascade_srn.apps.service.engine import Engine
-from cascade_srn.apps.service.run import Server, listening_socket, make_server
+from cascade_srn.apps.service.app import create_app
+from cascade_srn.apps.service.engine import ModelEngine
+from cascade_srn.apps.service.handler import RequestHandler
+from cascade_srn.apps.web.app import WebPart
 from cascade_srn.apps.web.settings import ServeSettings
 
 TEXT = "A tagger helps parsing and search engines. It needs data, and accuracy measures the parser."
-PATIENCE = 60
-"""Seconds after which a test fails that waits for something."""
 
 
 @dataclass(frozen=True)
 class Live:
-    """A running service: its URL, a client and the server itself."""
+    """A running service: its URL, a client, the application and the server itself."""
 
     url: str
     client: httpx.Client
-    server: Server
+    app: FastAPI
+    server: uvicorn.Server
 
     @property
-    def engine(self) -> Engine:
-        return self.server.engine
+    def engine(self) -> ModelEngine:
+        return self.app.state.engine
+
+    @property
+    def handler(self) -> RequestHandler:
+        return self.app.state.handler
 
     def post(self, path: str, body: object, **more: object) -> httpx.Response:
         return self.client.post(path, json=body, **more)
@@ -47,6 +53,10 @@ class Live:
         """Open a raw connection, to send data that no client library sends."""
         return socket.create_connection((self.client.base_url.host, self.client.base_url.port), timeout=PATIENCE)
 
+    def stop(self) -> None:
+        """Start to shut down, as SIGTERM does."""
+        self.server.should_exit = True
+
 
 @contextmanager
 def live(
@@ -54,26 +64,16 @@ def live(
     settings: ServeSettings | None = None,
     *,
     ready: bool = True,
-    graph: Explorer | None = None,
+    parts: Mapping[str, WebPart] | None = None,
 ) -> Iterator[Live]:
     """Run a service on the loopback interface for the duration of the block."""
-    settings = ServeSettings(port=0) if settings is None else settings
-    with listening_socket("127.0.0.1", 0) as listening:
-        server = make_server(source, settings, graph=graph)
-        thread = threading.Thread(target=lambda: server.run(sockets=[listening]))
-        thread.start()
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        try:
-            with httpx.Client(base_url=url, timeout=PATIENCE) as client:
-                if ready:
-                    until(lambda: server.engine.failure is not None or client.get("/ready").status_code == 200)
-                    if server.engine.failure is not None:
-                        raise server.engine.failure
-                yield Live(url, client, server)
-        finally:
-            server.should_exit = True
-            thread.join(PATIENCE)
-            assert not thread.is_alive()
+    app = create_app(source, settings, parts=parts)
+    with run_app(app, settings) as (server, client):
+        if ready:
+            until(app.state.engine.loaded.is_set)
+            if app.state.engine.failure is not None:
+                raise app.state.engine.failure
+        yield Live(str(client.base_url).rstrip("/"), client, app, server)
 
 
 def received(connection: socket.socket) -> bytes:
@@ -84,14 +84,6 @@ def received(connection: socket.socket) -> bytes:
         assert more, answer
         answer += more
     return answer
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait until a condition holds."""
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "the condition did not become true in time"
-        time.sleep(0.005)
 
 
 def random_extractor(**settings: object) -> Extractor:

@@ -45,7 +45,7 @@ def test_the_service_is_as_described(api, checks, path, method, mode):
 
 def test_every_operation_is_described(service):
     described = service.client.get("/openapi.json").json()
-    assert list(described["paths"]) == [*POST_PATHS, *GET_PATHS]
+    assert set(described["paths"]) == {*POST_PATHS, *GET_PATHS}
     for path in POST_PATHS:
         operation = described["paths"][path]["post"]
         (content,) = operation["requestBody"]["content"].values()

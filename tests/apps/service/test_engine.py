@@ -5,10 +5,12 @@ import threading
 from dataclasses import replace
 
 import pytest
-from tests.apps.service.live import PATIENCE, TEXT, live, random_extractor, until
+from tests.apps.service.live import TEXT, live, random_extractor
+from tests.apps.web.live_app import PATIENCE, until
 
-from cascade_srn.apps.service.engine import Engine, log_failure
+from cascade_srn.apps.service.engine import ModelEngine
 from cascade_srn.apps.service.requests import prepare_item
+from cascade_srn.apps.web.middleware import log_failure
 from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.errors import ModelError
 
@@ -35,7 +37,7 @@ def started():
     engines = []
 
     def start(source, settings=None):
-        engine = Engine(source, ServeSettings() if settings is None else settings)
+        engine = ModelEngine(source, ServeSettings() if settings is None else settings)
         engines.append(engine)
         engine.start()
         return engine
@@ -61,7 +63,7 @@ def test_a_model_that_cannot_be_loaded(started):
     def load():
         raise ModelError("there is no model here")
 
-    engine = Engine(load, ServeSettings())
+    engine = ModelEngine(load, ServeSettings())
     engine.on_loaded = lambda: reported.append(engine.failure)
     engine.start()
     until(lambda: bool(reported))
@@ -71,13 +73,12 @@ def test_a_model_that_cannot_be_loaded(started):
 
 
 def test_queued_requests_are_finished_on_close(held):
-    engine = Engine(held.extractor, ServeSettings())
+    engine = ModelEngine(held.extractor, ServeSettings())
     engine.start()
     until(lambda: engine.is_ready)
     held.hold()
     requests = [engine.submit([prepare_item(held.extractor, TEXT)]) for _ in range(3)]
     until(lambda: held.n_waiting == 1)
-    engine.refuse_new()
     held.let_go()
     engine.close()
     for request in requests:

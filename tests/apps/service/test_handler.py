@@ -8,10 +8,11 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
-from tests.apps.service.live import live, until
+from tests.apps.service.live import live
+from tests.apps.web.live_app import until
 from tests.apps.web.test_refusals import DOCUMENT
 
-from cascade_srn.apps.service import handler, routes
+from cascade_srn.apps.service import app, handler
 from cascade_srn.apps.web.refusals import Refusal
 from cascade_srn.apps.web.settings import ServeSettings
 
@@ -49,7 +50,7 @@ def test_given_entities_count_as_work(service, record_threads):
 
 def test_sentences_count_as_work(service, record_threads):
     """Empty sentences count, too."""
-    places = record_threads(routes, "read_document")
+    places = record_threads(app, "read_document")
     for n_sentences in (2, 100):
         document = {"text": "", "sentences": [[]] * n_sentences}
         assert service.post("/convert", {"document": document}).json() == {"txt": "", "ann": ""}
@@ -57,14 +58,14 @@ def test_sentences_count_as_work(service, record_threads):
 
 
 def test_words_count_as_work_before_their_offsets_are_checked(service, record_threads):
-    places = record_threads(routes, "read_document")
+    places = record_threads(app, "read_document")
     document = {"text": "a", "sentences": [[[0, 1]] * 4_000]}
     assert service.post("/convert", {"document": document}).status_code == 422
     assert places == ["cascade-srn-background"]
 
 
 def test_the_limits_of_drawings_are_checked_in_a_thread(service, record_threads):
-    places = record_threads(routes, "check_drawable")
+    places = record_threads(app, "check_drawable")
     assert service.post("/draw", {"document": DOCUMENT}).status_code == 200
     assert places == ["cascade-srn-background"]
 
@@ -78,17 +79,17 @@ def test_shutdown_does_not_wait_for_background_work(extractor, monkeypatch):
         go_on.wait()
         return ""
 
-    monkeypatch.setitem(routes.DRAWINGS, "html", (draw, "text/html"))
+    monkeypatch.setitem(app.DRAWINGS, "html", (draw, "text/html"))
     try:
         with live(extractor, ServeSettings(request_seconds=1, shutdown_seconds=0.05)) as service:
-            assert not service.server.handler.is_busy
+            assert not service.handler.is_busy
             assert service.post("/draw", {"document": DOCUMENT}).status_code == 504
             assert begun.is_set()
         # The service has ended; live() asserts it.
-        assert service.server.handler.is_busy
+        assert service.handler.is_busy
     finally:
         go_on.set()
-    until(lambda: not service.server.handler.is_busy)
+    until(lambda: not service.handler.is_busy)
 
 
 class Waiting:
@@ -104,7 +105,7 @@ class Waiting:
 def wait_for(service, future, progressed):
     async def wait():
         asyncio.get_running_loop().call_later(0.1, future.set_result, "found")
-        return await service.server.handler._wait(Waiting(), future, progressed)
+        return await service.handler._wait(Waiting(), future, progressed)
 
     return asyncio.run(wait())
 
@@ -113,7 +114,7 @@ def test_the_time_limit_counts_from_the_last_progress(service):
     # Progress is made at every moment, so that the time limit never ends the request.
     assert wait_for(service, Future(), time.monotonic) == "found"
     with pytest.raises(Refusal) as caught:
-        wait_for(service, Future(), lambda: time.monotonic() - 2 * service.server.handler.settings.request_seconds)
+        wait_for(service, Future(), lambda: time.monotonic() - 2 * service.handler.settings.request_seconds)
     assert caught.value.status == 504
 
 

@@ -13,7 +13,8 @@ from tests.apps.service.browsing import (
     trained_extractor,
     wait_for_result,
 )
-from tests.apps.service.live import PATIENCE, Held, live, until
+from tests.apps.service.live import Held, live
+from tests.apps.web.live_app import PATIENCE, until
 from tests.drawing.browser import start_browser
 
 from cascade_srn.apps.web.settings import Limits, ServeSettings

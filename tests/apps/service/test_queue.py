@@ -1,10 +1,8 @@
 """The request queue: bounds, fairness between small and large requests, batches, dropping."""
 
 import threading
-import time
 
 import pytest
-from tests.apps.service.live import until
 
 from cascade_srn.apps.service.queue import (
     LONG_SENTENCE,
@@ -234,17 +232,22 @@ def test_a_single_client_never_waits():
     assert [slice_costs(batch) for batch in taken] == [[[3]]] * 3
 
 
-def test_dropping_while_a_batch_waits_to_fill():
-    queue, taken = make_queue(), []
+def test_dropping_while_a_batch_waits_to_fill(monkeypatch):
+    """The request is dropped while the batch waits, and the next one arrives when the time is over."""
+    queue, gone = make_queue(), make_request([4])
     queue.put(make_request([1], [1]))
     queue.take(wait=0)
-    gone = make_request([4])
     queue.put(gone)
-    thread = threading.Thread(target=lambda: taken.append(queue.take(wait=0.01)))
-    thread.start()
-    queue.drop(gone.items)
-    time.sleep(0.1)  # long enough for the wait to time out
-    queue.put(make_request([12]))
-    thread.join()
-    assert slice_costs(taken[0]) == [[12]]
-    until(lambda: queue.n_texts == 0)
+    wait_for = queue._changed.wait_for
+
+    def wait(condition, timeout=None):
+        if timeout is not None:
+            queue.drop(gone.items)
+            return False
+        if not queue.n_texts:
+            queue.put(make_request([12]))
+        return wait_for(condition)
+
+    monkeypatch.setattr(queue._changed, "wait_for", wait)
+    assert slice_costs(queue.take(wait=600)) == [[12]]
+    assert queue.n_texts == 0

@@ -1,72 +1,34 @@
-"""Sockets, addresses and signals."""
+"""The service in one process and in several: signals, workers that die, models that cannot be loaded."""
 
+import json
+import os
+import re
 import signal
-import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import httpx
 import pytest
+from tests.apps.service.live import TEXT, random_extractor
+from tests.apps.web.live_app import PATIENCE
 
-from cascade_srn.apps.service.queue import QueueClosed, QueuedRequest
-from cascade_srn.apps.service.run import allow_many_connections, listening_socket, make_server, service_url
+from cascade_srn.apps.service import run
+from cascade_srn.apps.service.run import ModelSource, serve
 from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.errors import ConfigError
+from cascade_srn.lab.benchmarks.serve import is_equal
 
 ROOT = Path(__file__).parents[3]
-
-
-def test_any_free_port():
-    with listening_socket("127.0.0.1", 0) as one, listening_socket("127.0.0.1", 0) as other:
-        assert one.getsockname()[1] != other.getsockname()[1]
-        assert service_url("127.0.0.1", one) == f"http://127.0.0.1:{one.getsockname()[1]}"
-
-
-@pytest.mark.parametrize(
-    ("host", "shown"),
-    [("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("::1", "[::1]"), ("localhost", "localhost")],
-)
-def test_the_url_for_a_browser(host, shown):
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        assert service_url(host, listening) == f"http://{shown}:{listening.getsockname()[1]}"
-
-
-def test_hosts_that_do_not_exist():
-    with pytest.raises(ConfigError, match="'no host'") as caught:
-        listening_socket("no host", 0)
-    assert caught.value.option == "host"
-
-
-def test_ports_in_use():
-    with listening_socket("127.0.0.1", 0) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(ConfigError, match=f"{port} of 127.0.0.1") as caught:
-            listening_socket("127.0.0.1", port)
-    assert caught.value.option == "port"
-
-
-def test_signals(extractor):
-    """The first signal starts a graceful shutdown. A second Ctrl-C forces it, a second SIGTERM does not."""
-    server = make_server(extractor, ServeSettings())
-    assert not server.engine.is_stopping
-    server.handle_exit(signal.SIGTERM, None)
-    assert server.engine.is_stopping
-    server.engine.queue.put(QueuedRequest([]))  # a request that arrived before
-    server.handle_exit(signal.SIGTERM, None)
-    assert (server.should_exit, server.force_exit) == (True, False)
-    server.handle_exit(signal.SIGINT, None)
-    assert server.force_exit
-    with pytest.raises(QueueClosed):
-        server.engine.queue.put(QueuedRequest([]))
-
 
 STOP_DURING_WORK = """
 import os, signal, sys, threading
 import httpx
-from tests.apps.service.live import TEXT, Held, until
-from cascade_srn.apps.service import routes
-from cascade_srn.apps.service.workers import serve
+from tests.apps.service.live import TEXT, Held
+from tests.apps.web.live_app import until
+from cascade_srn.apps.service import app
+from cascade_srn.apps.service.run import serve
 from cascade_srn.apps.web.settings import ServeSettings
 
 held = Held()
@@ -76,7 +38,7 @@ def draw(document, schema):
     drawing.set()
     threading.Event().wait()
 
-routes.DRAWINGS["html"] = draw, "text/html"
+app.DRAWINGS["html"] = draw, "text/html"
 
 def stop_during_work(address):
     if sys.argv[1] == "model":
@@ -108,32 +70,67 @@ def test_endless_work_does_not_keep_the_process_alive(what):
     assert "shutdown" in done.stderr
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
-@pytest.mark.parametrize(
-    ("now", "most", "asked"),
-    [
-        (256, None, (65_536, None)),
-        (1024, 4096, (4096, 4096)),
-        (1024, 1 << 20, (65_536, 1 << 20)),
-        (4096, 4096, None),
-        (100_000, 1 << 20, None),
-        (None, None, None),
-    ],
-)
-def test_the_limit_of_open_files(monkeypatch, now, most, asked):
-    """None is no limit. The service continues if the system refuses to change the limit."""
-    import resource
+def test_several_workers_need_a_function_that_can_be_pickled():
+    with pytest.raises(ConfigError) as caught:
+        serve(random_extractor(), ServeSettings(port=0, workers=2))
+    assert caught.value.option == "workers"
+    with pytest.raises(ConfigError):
+        serve(lambda: random_extractor(), ServeSettings(port=0, workers=2))
 
-    def number(limit):
-        return resource.RLIM_INFINITY if limit is None else limit
 
-    requests = []
+def test_gpus_and_cores_are_shared_out(monkeypatch, tmp_path):
+    monkeypatch.setattr(run, "count_cores", lambda: 8)
+    devices = {"auto": ["cuda:0", "cuda:1"], "cpu": ["cpu"]}
+    monkeypatch.setattr(run, "find_devices", lambda device, model: devices[device])
+    slots = run.worker_slots(ModelSource(tmp_path), 3)
+    assert [slot.device for slot in slots] == ["cuda:0", "cuda:1", "cuda:0"]
+    assert {slot.n_threads for slot in slots} == {2}
+    assert {slot.device for slot in run.worker_slots(ModelSource(tmp_path, "cpu"), 3)} == {"cpu"}
 
-    def refuse(kind, limits):
-        requests.append((kind, limits))
-        raise ValueError("current limit exceeds maximum limit")
 
-    monkeypatch.setattr(resource, "getrlimit", lambda kind: (number(now), number(most)))
-    monkeypatch.setattr(resource, "setrlimit", refuse)
-    allow_many_connections()
-    assert requests == ([] if asked is None else [(resource.RLIMIT_NOFILE, tuple(map(number, asked)))])
+def wait_until(condition):
+    """Wait until a condition holds, for as long as a process may take to import torch on a busy machine."""
+    end = time.monotonic() + 600
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+@pytest.mark.slow
+def test_two_workers_answer_and_survive_the_death_of_one(tmp_path):
+    psutil = pytest.importorskip("psutil")
+    extractor = random_extractor()
+    extractor.save_pretrained(tmp_path / "model")
+    command = [sys.executable, "-m", "cascade_srn", "serve", "--model", str(tmp_path / "model"), "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--workers", "2", "--device", "cpu"], stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            url = next(line for line in process.stderr if " at http" in line).split(" at ")[1].split()[0]
+            expected = [json.loads(json.dumps(extractor.extract(TEXT).to_dict()))]
+
+            def answer():
+                # A new connection each time, which any worker may accept.
+                found = httpx.post(f"{url}/extract", json={"text": TEXT}, timeout=PATIENCE)
+                assert found.status_code == 200, found.text
+                assert is_equal(found.json()["documents"], expected)
+
+            def pids():
+                return {child.pid for child in parent.children() if "spawn_main" in " ".join(child.cmdline())}
+
+            parent = psutil.Process(process.pid)
+            before = pids()
+            assert len(before) == 2
+            answer()
+            os.kill(min(before), signal.SIGKILL)
+            for _ in range(3):
+                answer()
+            wait_until(lambda: len(pids()) == 2 and min(before) not in pids())
+            wait_until(lambda: len(re.findall('ready{worker="[01]"} 1', httpx.get(f"{url}/metrics").text)) == 2)
+            answer()
+            last = pids()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 0
+            assert not any(map(psutil.pid_exists, last))
+        finally:
+            process.kill()

@@ -4,18 +4,19 @@ import logging
 import re
 
 import pytest
-from tests.apps.service.live import TEXT, live, until
+from tests.apps.service.live import TEXT, live
+from tests.apps.web.live_app import until
 
-from cascade_srn.apps.web.metrics import Metrics
+from cascade_srn.apps.web.metrics import Metrics, WorkerMetrics, merge_metrics
 
 SAMPLE = re.compile(r'[a-z_]+(\{[a-z]+="[^"\n]*"(,[a-z]+="[^"\n]*")*\})? (\+Inf|-?[0-9][0-9.e+-]*)')
 
 
 def test_every_application_has_its_own_metrics():
     first, second = Metrics(), Metrics()
-    first.texts.inc()
-    assert b"cascade_srn_texts_total 1.0\n" in first.render()
-    assert b"cascade_srn_texts_total 0.0\n" in second.render()
+    first.requests.labels("/health", 200).inc()
+    assert b"cascade_srn_requests_total{" in first.render()
+    assert b"cascade_srn_requests_total{" not in second.render()
 
 
 def test_gauges_are_read_on_request():
@@ -63,6 +64,25 @@ def test_values(extractor):
     assert value["cascade_srn_requests_in_flight"] == 1  # the request for the metrics
 
 
+def test_metrics_have_a_label_for_each_worker(tmp_path):
+    first, second = (WorkerMetrics(number, tmp_path) for number in range(2))
+    for metrics, number in ((first, 3), (second, 5)):
+        metrics.counter("cascade_srn_texts_total", "Texts.").inc(number)
+    second.requests.labels("/extract", 200).inc()
+    second.write()
+    text = first.render().decode()
+    assert 'cascade_srn_texts_total{worker="0"} 3.0\ncascade_srn_texts_total{worker="1"} 5.0\n' in text
+    assert text.count("# HELP cascade_srn_texts_total ") == 1
+    assert 'cascade_srn_requests_total{route="/extract",status="200",worker="1"} 1.0\n' in text
+    (tmp_path / "1.prom").unlink()
+    assert 'worker="1"' not in first.render().decode()
+
+
+def test_metrics_that_only_one_worker_has_are_kept():
+    one, two = "# HELP a x\n# TYPE a gauge\na 1\n", "# HELP b x\n# TYPE b gauge\nb 2\n# HELP a x\n# TYPE a gauge\na 3\n"
+    assert merge_metrics([one, two]) == "# HELP a x\n# TYPE a gauge\na 1\na 3\n# HELP b x\n# TYPE b gauge\nb 2\n"
+
+
 SECRET = "Zanzibar"
 
 
@@ -84,7 +104,7 @@ SECRET = "Zanzibar"
 def test_no_text_in_the_log(service, caplog, method, path, body):
     with caplog.at_level(logging.DEBUG):
         status = service.client.request(method, path, json=body).status_code
-        until(lambda: any(record.name == "cascade_srn.apps.service.access" for record in caplog.records))
+        until(lambda: any(record.name == "cascade_srn.apps.web.access" for record in caplog.records))
     ours = [record for record in caplog.records if record.name.startswith(("cascade_srn", "uvicorn", "fastapi"))]
     lines = [record.getMessage() for record in ours]
     assert [line for line in lines if re.search(rf" {status} [0-9.]+ ms, [0-9]+ bytes in, [0-9]+ out$", line)]
@@ -96,7 +116,7 @@ def test_unexpected_errors_are_answered_with_500_and_logged_by_place(extractor, 
         raise RuntimeError(f"about {document.text}")
 
     with live(extractor) as service, caplog.at_level(logging.DEBUG):
-        monkeypatch.setattr("cascade_srn.apps.service.routes.convert_to_brat", broken)
+        monkeypatch.setattr("cascade_srn.apps.service.app.convert_to_brat", broken)
         document = {"text": SECRET, "sentences": [[[0, len(SECRET)]]]}
         answer = service.post("/convert", {"document": document})
     assert answer.status_code == 500

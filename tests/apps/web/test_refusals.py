@@ -1,5 +1,6 @@
 """Requests that are refused: status, code and data of the message."""
 
+import gzip
 import json
 
 import pytest
@@ -31,7 +32,7 @@ def refusal(answer, status, code):
     assert answer.headers["cache-control"] == "no-store"
     found = answer.json()
     assert found.keys() == {"error"}
-    assert found["error"].keys() == {"code", "message"}
+    assert found["error"].keys() == {"code", "message", "problem", "hint"}
     assert found["error"]["code"] == code
     return found["error"]["message"]
 
@@ -155,6 +156,15 @@ def test_another_content_type(service, kind):
     assert repr(kind or "") in refusal(answer, 415, "unsupported_media_type")
 
 
+@pytest.mark.parametrize("encoding", ["gzip", "GZIP", "br", "gzip, identity"])
+def test_compressed_bodies(service, encoding):
+    headers = {**JSON, "Content-Encoding": encoding}
+    answer = service.client.post("/extract", content=gzip.compress(b'{"text": "a"}'), headers=headers)
+    assert repr(encoding.lower()) in refusal(answer, 415, "unsupported_media_type")
+    headers = {**JSON, "Content-Encoding": "identity"}
+    assert service.client.post("/extract", content=b'{"text": "a"}', headers=headers).status_code == 200
+
+
 def test_content_types_with_parameters(service):
     headers = {"Content-Type": "Application/JSON; charset=utf-8"}
     assert service.client.post("/extract", content=b'{"text": "a"}', headers=headers).status_code == 200
@@ -169,7 +179,11 @@ def test_paths_and_methods(service):
     assert "POST" in message
     assert answer.headers["allow"] == "POST"
     refusal(service.client.request("PUT", "/extract"), 405, "method_not_allowed")
-    refusal(service.client.request("BREW", "/extract"), 400, "bad_request")
+    refusal(service.client.request("BREW", "/extract"), 405, "method_not_allowed")
+    for path, allowed in (("/extract", "POST"), ("/schema", "GET"), ("/", "GET, HEAD"), ("/page.css", "GET, HEAD")):
+        answer = service.client.options(path)
+        refusal(answer, 405, "method_not_allowed")
+        assert answer.headers["allow"] == allowed
 
 
 @pytest.fixture(scope="module")

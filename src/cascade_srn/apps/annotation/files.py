@@ -267,7 +267,7 @@ class ChangeLog:
         if not read_only:
             self._file = AppendOnlyFile(folder / LOG, size)
             if size:
-                self.compact()
+                self._compact_if_possible()
 
     def _apply(self, change: Change) -> None:
         known = self.last.get(change.key)
@@ -289,7 +289,14 @@ class ChangeLog:
             self._apply(change)
         # The size doubles between compactions of a large project, so that their cost stays in proportion.
         if self._file.size > max(self.max_bytes, self._snapshot_size()):
+            self._compact_if_possible()
+
+    def _compact_if_possible(self) -> None:
+        """Compact the log, or keep it as it is if the disk is full: all changes are in it, and the next one tries."""
+        try:
             self.compact()
+        except OSError as error:
+            logger.warning("%s could not be written (%s)", self.snapshot, error.strerror)
 
     def _snapshot_size(self) -> int:
         return self.snapshot.stat().st_size if self.snapshot.exists() else 0

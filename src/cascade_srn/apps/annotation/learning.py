@@ -75,7 +75,8 @@ class Learner:
         self._state, self._message, self._activity = IDLE, "", ""
         self._started = 0.0
         self._progress: Mapping[str, Any] = {}
-        self._remove_unfinished()
+        if not project.read_only:
+            self._remove_unfinished()
 
     @property
     def has_model(self) -> bool:

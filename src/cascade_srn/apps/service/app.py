@@ -1,65 +1,63 @@
-"""The service as an ASGI application."""
+"""The service as an ASGI application: its operations, files and model."""
 
-from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager
+import asyncio
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, TypeVar
 
-from fastapi import APIRouter, FastAPI
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import RedirectResponse, Response
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.middleware.cors import CORSMiddleware
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import Response
 
-from cascade_srn.apps.graph.explore import Explorer
-from cascade_srn.apps.graph.explorer.queries import handle_invalid_query
-from cascade_srn.apps.graph.explorer.routes import api_paths, graph_routes, page_routes
-from cascade_srn.apps.service.engine import Engine
-from cascade_srn.apps.service.handler import RequestHandler
-from cascade_srn.apps.service.routes import api_routes, describe_api, render_operations
-from cascade_srn.apps.web.assets import CONTENT_TYPES, Asset, add_assets, page_assets, show_links
+from cascade_srn.apps.service import messages
+from cascade_srn.apps.service.engine import ModelEngine
+from cascade_srn.apps.service.handler import ANNOTATION_CHARACTERS, RequestHandler
+from cascade_srn.apps.service.requests import check_drawable, read_document
+from cascade_srn.apps.web.app import StateAnswer, WebPart, create_web_app, error_responses
+from cascade_srn.apps.web.assets import page_assets, show_links
+from cascade_srn.apps.web.bodies import BodyReader, JsonForm
 from cascade_srn.apps.web.metrics import Metrics
-from cascade_srn.apps.web.middleware import (
-    PROTECTED,
-    AccessLogMiddleware,
-    HostCheck,
-    KeyCheck,
-    SecurityHeaders,
-)
-from cascade_srn.apps.web.refusals import Refusal, handle_http_error, handle_refusal
+from cascade_srn.apps.web.refusals import json_response, unprocessable
 from cascade_srn.apps.web.settings import ServeSettings
-from cascade_srn.drawing import stylesheet
-from cascade_srn.drawing.render import environment
+from cascade_srn.drawing import draw_document, draw_svg
+from cascade_srn.errors import CascadeError
 from cascade_srn.extractor import Extractor
+from cascade_srn.formats.brat import write as write_brat
+from cascade_srn.model.card import summarize
+from cascade_srn.schema import Schema
+from cascade_srn.types import Document
 from cascade_srn.version import __version__
 
-# Where the explorer of a graph is.
-GRAPH_PATH = "/graph"
+M = TypeVar("M", bound=JsonForm)
 
+DESCRIPTION = "Entities and relations from text. Every error has the same form: a code and a message."
+BODIES = {"/extract": messages.ExtractRequest, "/draw": messages.DrawRequest, "/convert": messages.ConvertRequest}
+ERRORS = error_responses(
+    {
+        400: "The body is not JSON.",
+        401: "The API key is missing or wrong.",
+        408: "The body did not arrive in time.",
+        413: "The body is too large.",
+        415: "The content type is not JSON.",
+        422: "The content of the body is invalid; see the message.",
+        500: "The service failed.",
+        503: "The service is not ready, full or shutting down; see Retry-After.",
+        504: "The request was not finished in time.",
+    }
+)
+GET_ERRORS: dict[int | str, dict[str, Any]] = {status: ERRORS[status] for status in (401, 503)}
+# Size of work that never runs in the event loop.
+LARGE = 1 << 30
 
-def file_routes(app: FastAPI, *, has_graph: bool = False) -> APIRouter:
-    """Make the routes of static files: the page, the library that draws graphs, the style of drawings, and /docs."""
-    router = APIRouter()
-    assets = page_assets("service/page")
-    index = assets.pop("/index.html")
-    assets["/"] = show_links(index) if has_graph else index
-    assets["/stylesheet.css"] = Asset(stylesheet().encode(), CONTENT_TYPES[".css"])
-    assets["/docs"] = Asset(render_operations(app.openapi()).encode(), CONTENT_TYPES[".html"])
-    add_assets(router, assets)
-    return router
-
-
-def graph_page(graph: APIRouter) -> APIRouter:
-    """Make the routes of the explorer as a part of the service: its questions, its page, and the path without slash."""
-    router = APIRouter(prefix=GRAPH_PATH)
-    router.include_router(graph)
-    router.include_router(page_routes())
-
-    # Relative, because a proxy may add a prefix.
-    async def add_slash() -> Response:
-        return RedirectResponse(f"{GRAPH_PATH.removeprefix('/')}/", status_code=308)
-
-    router.add_api_route("", add_slash, methods=["GET", "HEAD"], include_in_schema=False)
-    return router
+DRAWINGS: dict[str, tuple[Callable[[Document, Schema], str], str]] = {
+    "html": (lambda document, schema: draw_document(document, schema=schema, style=False), "text/html"),
+    "svg": (lambda document, schema: draw_svg(document, schema=schema), "image/svg+xml"),
+}
+DRAWING_RESPONSE: dict[str, Any] = {
+    "content": {content_type: {} for _, content_type in DRAWINGS.values()},
+    "description": "The drawing.",
+}
 
 
 def create_app(
@@ -67,17 +65,17 @@ def create_app(
     settings: ServeSettings | None = None,
     metrics: Metrics | None = None,
     *,
-    graph: Explorer | None = None,
+    parts: Mapping[str, WebPart] | None = None,
 ) -> FastAPI:
     """Make the ASGI application of the service.
 
-    The thread of the model starts and ends with the lifespan of the application. A graph is closed with it.
+    The thread of the model starts and ends with the lifespan of the application.
 
     Args:
         extractor: The extractor to serve, or a function that loads one in the background.
         settings: Settings of the service; the defaults if left out.
         metrics: Where to count; new metrics if left out.
-        graph: A graph to explore at ``/graph/``; none if left out.
+        parts: Other applications by their path, such as the explorer of a graph at ``/graph``.
 
     Returns:
         The application. ``app.state.engine`` runs the model, ``app.state.handler`` runs all other work.
@@ -86,68 +84,117 @@ def create_app(
         >>> app = create_app(Extractor.from_pretrained(), ServeSettings(queue_texts=500))
     """
     settings = ServeSettings() if settings is None else settings
-    environment()  # fails now, and not at the first drawing, if jinja2 is missing
     metrics = Metrics() if metrics is None else metrics
-    engine = Engine(extractor, settings, metrics)
-    metrics.add_gauge("cascade_srn_queue_texts", "Texts that wait for the model.", lambda: engine.queue.n_texts)
-    metrics.add_gauge("cascade_srn_queue_words", "Words that wait for the model.", lambda: engine.queue.n_words)
-    metrics.add_gauge("cascade_srn_ready", "1 if the model is loaded and warm, else 0.", lambda: engine.is_ready)
+    engine = ModelEngine(extractor, settings, metrics)
     handler = RequestHandler(engine)
-    graph_api = None if graph is None else graph_routes(graph)
-    protected = PROTECTED | {f"{GRAPH_PATH}{path}" for path in api_paths(graph_api)}
+    assets = page_assets("service/page")
+    if parts:
+        assets["/index.html"] = show_links(assets["/index.html"])
 
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        engine.start()
-        yield
+    def close() -> None:
         engine.close()
         handler.close()
-        if graph is not None:
-            graph.close()
 
-    app = FastAPI(
-        title="cascade-srn",
-        version=__version__,
-        lifespan=lifespan,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        middleware=middleware_layers(settings, metrics, protected),
-        exception_handlers={
-            Refusal: handle_refusal,
-            HTTPException: handle_http_error,
-            RequestValidationError: handle_invalid_query,
-        },
-    )
-    app.include_router(api_routes(handler))
-    if graph_api is not None:
-        app.include_router(graph_page(graph_api))
-    description = describe_api(app)
-    app.openapi = lambda: description  # type: ignore[method-assign]
-    app.include_router(file_routes(app, has_graph=graph is not None))
+    own = WebPart(_operations(handler), assets, BODIES, engine.start, close)
+    app = create_web_app(own, settings, metrics, title="cascade-srn", description=DESCRIPTION, parts=parts)
     app.state.engine = engine
     app.state.handler = handler
     return app
 
 
-def middleware_layers(
-    settings: ServeSettings, metrics: Metrics, protected: Collection[str] = PROTECTED
-) -> list[Middleware]:
-    """Return the middleware, outermost first. ``protected`` are the paths that need the API key."""
-    layers = [
-        Middleware(SecurityHeaders),  # outermost, so that error responses of the access log have the headers, too
-        Middleware(AccessLogMiddleware, metrics=metrics),
-        Middleware(HostCheck, host=settings.host, allowed=settings.allowed_hosts),
-    ]
-    if settings.cors_origins:
-        # Before the key check, because browsers send preflight requests without the key.
-        layers.append(
-            Middleware(
-                CORSMiddleware,
-                allow_origins=settings.cors_origins,
-                allow_methods=["GET", "POST"],
-                allow_headers=["Authorization", "Content-Type", "X-API-Key"],
-                expose_headers=["Retry-After"],
+def _operations(handler: RequestHandler) -> APIRouter:
+    """Make the routes of the operations."""
+    router = APIRouter()
+    settings, engine = handler.settings, handler.engine
+    reader = BodyReader(settings, engine.metrics)
+
+    def read_body(request: Request, form: type[M]) -> AbstractAsyncContextManager[M]:
+        request.state.deadline = asyncio.get_running_loop().time() + settings.request_seconds
+        return reader.read_json(request, form, lambda work: handler.run(request, LARGE, work))
+
+    async def read_sent(request: Request, form: messages.DocumentForm) -> Document:
+        # Words count as well as characters, because their offsets are not checked against the text yet.
+        n_items = len(form.sentences) + form.n_annotations
+        size = len(form.text) + sum(map(len, form.sentences)) + ANNOTATION_CHARACTERS * n_items
+        return await handler.run(request, size, lambda: read_document(form, settings.limits))
+
+    @router.post("/extract", responses=ERRORS | {200: {"model": messages.ExtractAnswer}})
+    async def extract(request: Request) -> Response:
+        """Find entities and relations in one text or several.
+
+        If entities are sent with a text, the model only looks for relations between them.
+        """
+        async with read_body(request, messages.ExtractRequest) as body:
+            documents = await handler.extract(request, body)
+            n_annotations = sum(len(s.entities) + len(s.triples) for document in documents for s in document.sentences)
+            size = sum(len(document.text) for document in documents) + ANNOTATION_CHARACTERS * n_annotations
+            return await handler.run(
+                request, size, lambda: json_response({"documents": [document.to_dict() for document in documents]})
             )
-        )
-    return [*layers, Middleware(KeyCheck, api_key=settings.api_key, protected=protected)]
+
+    @router.post("/draw", responses=ERRORS | {200: DRAWING_RESPONSE}, response_class=Response)
+    async def draw(request: Request) -> Response:
+        """Draw a text, or a document from a response of /extract.
+
+        The HTML drawing is a fragment that needs /stylesheet.css. The SVG drawing stands alone.
+        """
+        async with read_body(request, messages.DrawRequest) as body:
+            schema = handler.extractor().schema
+            if body.document is not None:
+                document = await read_sent(request, body.document)
+            else:
+                (document,) = await handler.extract(request, body)
+            draw_as, content_type = DRAWINGS[body.format]
+
+            def draw_checked() -> str:
+                check_drawable(document, settings.limits)
+                return draw_as(document, schema)
+
+            drawing = await handler.run(request, LARGE, draw_checked)
+            return Response(drawing, headers={"Cache-Control": "no-store"}, media_type=content_type)
+
+    @router.post("/convert", responses=ERRORS | {200: {"model": messages.BratAnswer}})
+    async def convert(request: Request) -> Response:
+        """Convert a document from a response of /extract to the two files of the brat standoff format."""
+        async with read_body(request, messages.ConvertRequest) as body:
+            document = await read_sent(request, body.document)
+            # Always in a thread, because it writes files.
+            return json_response(await handler.run(request, LARGE, lambda: convert_to_brat(document)))
+
+    @router.get("/schema", responses=GET_ERRORS | {200: {"model": messages.SchemaAnswer}})
+    async def schema() -> Response:
+        """Return the labels and thresholds of the model, and the limits of the service."""
+        extractor = handler.extractor()
+        model = extractor.model
+        content = {
+            "version": __version__,
+            "model": {
+                "name": settings.model_name or model.settings.encoder.name.rpartition("/")[2],
+                "description": summarize(model.settings, model.schema),
+            },
+            "constraints": {},  # replaced if the schema has some
+            **model.schema.to_dict(),
+            "thresholds": model.settings.thresholds.to_dict(),
+            "overlaps": extractor.overlaps,
+            "limits": settings.limits.to_dict(),
+        }
+        return json_response(content)
+
+    @router.get("/ready", responses={200: {"model": StateAnswer}, 503: ERRORS[503]})
+    async def ready() -> Response:
+        """Check whether the model is loaded and warm."""
+        handler.extractor()
+        return json_response({"status": "ready"})
+
+    return router
+
+
+def convert_to_brat(document: Document) -> dict[str, str]:
+    """Return the contents of the two brat files of a document."""
+    with tempfile.TemporaryDirectory(prefix="cascade-srn-") as folder:
+        path = Path(folder) / "document.ann"
+        try:
+            write_brat([document], path)
+        except CascadeError as error:
+            raise unprocessable(error.problem, error.hint) from error
+        return {kind: path.with_suffix(f".{kind}").read_bytes().decode() for kind in ("txt", "ann")}

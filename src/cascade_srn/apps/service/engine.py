@@ -3,7 +3,6 @@
 import logging
 import threading
 import time
-import traceback
 from collections.abc import Callable, Hashable, Sequence
 
 from cascade_srn.apps.service.queue import (
@@ -14,8 +13,8 @@ from cascade_srn.apps.service.queue import (
     RequestQueue,
 )
 from cascade_srn.apps.web.metrics import Metrics
+from cascade_srn.apps.web.middleware import log_failure
 from cascade_srn.apps.web.settings import ServeSettings
-from cascade_srn.errors import CascadeError
 from cascade_srn.extractor import Extractor
 from cascade_srn.inference.batching import release_freed_memory
 from cascade_srn.types import Sentence
@@ -32,7 +31,27 @@ MIN_SLICE_WORDS = 64
 SWEEP_SECONDS = 5.0
 
 
-class Engine:
+TEXTS = (1, 2, 4, 8, 16, 32, 64, 128)
+WORDS = (16, 64, 256, 512, 1024, 2048, 4096)
+
+
+class EngineMetrics:
+    """Metrics of the model."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        counter = metrics.counter
+        self.refused = counter("cascade_srn_queue_refused_total", "Requests refused because the queue was full.")
+        self.texts = counter("cascade_srn_texts_total", "Texts that the model has finished.")
+        self.words = counter("cascade_srn_words_total", "Words that the model has processed.")
+        self.failures = counter("cascade_srn_text_failures_total", "Texts that the model failed on.")
+        self.abandoned = counter("cascade_srn_abandoned_batches_total", "Batches stopped because no client waited.")
+        self.limited = counter("cascade_srn_limited_sentences_total", "Sentences with too many candidate spans.")
+        self.model_seconds = counter("cascade_srn_model_seconds_total", "Time that the model was busy.")
+        self.batch_texts = metrics.histogram("cascade_srn_batch_texts", "Texts with sentences in a batch.", TEXTS)
+        self.batch_words = metrics.histogram("cascade_srn_batch_words", "Words of a batch.", WORDS)
+
+
+class ModelEngine:
     """Runs a model for all requests in its own thread.
 
     Texts with the same settings go through the model together, up to ``batch_words`` at a time. A slice of a large
@@ -42,9 +61,8 @@ class Engine:
     Attributes:
         extractor: The model; None until it is loaded and warm.
         failure: The error of a model that could not be loaded.
-        is_stopping: Whether new requests must be refused.
-        on_loaded: Called when the model is loaded or has failed.
-        are_peers_ready: Whether the models of the other worker processes are loaded.
+        loaded: Set when the model is loaded or has failed.
+        on_loaded: Called then.
     """
 
     def __init__(
@@ -57,14 +75,19 @@ class Engine:
         )
         self.extractor: Extractor | None = None
         self.failure: Exception | None = None
-        self.is_stopping = False
-        self.on_loaded: Callable[[], None] | None = None
-        self.are_peers_ready: Callable[[], bool] = lambda: True
+        self.loaded = threading.Event()
+        self.on_loaded: Callable[[], object] = lambda: None
         self._source = source
         self._words_per_second = 0.0
         self._interleaved_seconds = 0.0
         self._n_batches = 0
         self._has_ended = threading.Event()
+        self.counted = EngineMetrics(self.metrics)
+        self.metrics.add_gauge("cascade_srn_queue_texts", "Texts that wait for the model.", lambda: self.queue.n_texts)
+        self.metrics.add_gauge("cascade_srn_queue_words", "Words that wait for the model.", lambda: self.queue.n_words)
+        self.metrics.add_gauge(
+            "cascade_srn_ready", "1 if the model is loaded and warm, else 0.", lambda: self.extractor is not None
+        )
         self._thread = threading.Thread(target=self._run, name="cascade-srn-model", daemon=True)
 
     @property
@@ -93,15 +116,10 @@ class Engine:
         request.future.cancel()
         self.queue.drop(request.items)
 
-    def refuse_new(self) -> None:
-        """Start to shut down. Requests that arrived before can still submit their texts."""
-        self.is_stopping = True
-
     def close(self) -> None:
-        """Finish queued requests and end the thread, within ``shutdown_seconds``."""
-        self.refuse_new()
+        """Finish queued requests and end the thread, within ``shutdown_seconds``. A model that loads is abandoned."""
         self.queue.close()
-        if self.is_running:
+        if self.is_running and self.loaded.is_set():
             self._thread.join(self.settings.shutdown_seconds)
 
     def _run(self) -> None:
@@ -120,8 +138,8 @@ class Engine:
             logger.error("the model could not be loaded: %s: %s", type(error).__name__, error)
             self.failure = error
         finally:
-            if self.on_loaded is not None:
-                self.on_loaded()
+            self.loaded.set()
+            self.on_loaded()
         if self.failure is not None:
             return
         threading.Thread(target=self._sweep_memory, name="cascade-srn-sweep", daemon=True).start()
@@ -142,8 +160,8 @@ class Engine:
                 release_freed_memory()
 
     def _process(self, extractor: Extractor, batch: RequestBatch) -> None:
-        self.metrics.batch_texts.observe(len(batch.slices))
-        self.metrics.batch_words.observe(sum(one.n_words for one in batch.slices))
+        self.counted.batch_texts.observe(len(batch.slices))
+        self.counted.batch_words.observe(sum(one.n_words for one in batch.slices))
         started, interleaved = time.perf_counter(), self._interleaved_seconds
         groups: dict[Hashable, list[ItemSlice]] = {}
         for one in batch.slices:
@@ -151,7 +169,7 @@ class Engine:
         for group in groups.values():
             self._process_group(extractor, group, is_large=batch.is_large)
         seconds = time.perf_counter() - started - (self._interleaved_seconds - interleaved)
-        self.metrics.model_seconds.inc(seconds)
+        self.counted.model_seconds.inc(seconds)
         self._update_slice_size(sum(one.cost for one in batch.slices), seconds)
 
     def _update_slice_size(self, cost: int, seconds: float) -> None:
@@ -169,14 +187,14 @@ class Engine:
         try:
             found = self._predict(extractor, slices, is_large=is_large)
         except _Abandoned:
-            self.metrics.abandoned.inc()
+            self.counted.abandoned.inc()
             return
         except Exception as error:
             if len(slices) > 1:
                 for one in slices:
                     self._process_group(extractor, [one], is_large=is_large)
                 return
-            self.metrics.failures.inc()
+            self.counted.failures.inc()
             log_failure(error)
             self.queue.drop([slices[0].item])
             slices[0].item.finish(error)
@@ -185,9 +203,9 @@ class Engine:
         for one, sentences in zip(slices, found, strict=True):
             one.item.request.progressed = now
             one.item.found += sentences
-            self.metrics.words.inc(one.n_words)
+            self.counted.words.inc(one.n_words)
             if one.item.is_done:
-                self.metrics.texts.inc()
+                self.counted.texts.inc()
                 one.item.finish()
 
     def _predict(self, extractor: Extractor, slices: Sequence[ItemSlice], *, is_large: bool) -> list[list[Sentence]]:
@@ -210,7 +228,7 @@ class Engine:
         )
         examples = [example for one in slices for example in one.examples]
         found = iter(predictor.predict(examples, given_entities=item.given_entities))
-        self.metrics.limited.inc(predictor.n_limited)
+        self.counted.limited.inc(predictor.n_limited)
         return [[next(found) for _ in one.examples] for one in slices]
 
     def _process_small(self, extractor: Extractor) -> None:
@@ -235,12 +253,3 @@ def _group_key(item: ExtractionItem) -> Hashable:
         frozenset(chosen.entity_types.items()),
         frozenset(chosen.relation_types.items()),
     )
-
-
-def log_failure(error: BaseException) -> None:
-    """Log the type and place of an unexpected error, without its message, which may quote a text."""
-    if isinstance(error, CascadeError):
-        return
-    frames = traceback.extract_tb(error.__traceback__)
-    place = " < ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in reversed(frames[-4:]))
-    logger.error("%s at %s", type(error).__name__, place or "an unknown place")

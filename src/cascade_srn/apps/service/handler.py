@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 
-from cascade_srn.apps.service.engine import Engine
+from cascade_srn.apps.service.engine import ModelEngine
 from cascade_srn.apps.service.messages import DrawRequest, ExtractRequest
 from cascade_srn.apps.service.queue import QueueClosed, QueueFull, RequestTooLarge
 from cascade_srn.apps.service.requests import (
@@ -23,7 +23,7 @@ from cascade_srn.apps.service.requests import (
     request_texts,
 )
 from cascade_srn.apps.web.bodies import wait_for_disconnect
-from cascade_srn.apps.web.refusals import CLIENT_GONE, Refusal, not_ready, shutting_down, unavailable
+from cascade_srn.apps.web.refusals import CLIENT_GONE, Refusal, shutting_down, unavailable
 from cascade_srn.errors import CascadeError
 from cascade_srn.extractor import Extractor
 from cascade_srn.types import Document
@@ -41,7 +41,7 @@ ANNOTATION_CHARACTERS = 50
 class RequestHandler:
     """Runs the work of requests: the model's in the engine, other work in the event loop or in background threads."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: ModelEngine) -> None:
         self.engine = engine
         self.settings = engine.settings
         # One thread for large work and one for the rest, so that the rest does not wait behind it. More threads would
@@ -65,21 +65,10 @@ class RequestHandler:
             raise unavailable(
                 "not_loaded", "the model could not be loaded", "See the log of the service", retry_after=60
             )
-        raise not_ready()
-
-    def mark_arrived(self, request: Request) -> None:
-        """Record that the body is complete, and whether the service was already shutting down at that time.
-
-        A request that arrived before is finished, even if it has not reached the queue yet.
-        """
-        if not hasattr(request.state, "is_late"):
-            request.state.is_late = self.engine.is_stopping
+        raise unavailable("not_ready", "the model is still being loaded", "Try again soon", retry_after=2)
 
     async def extract(self, request: Request, body: ExtractRequest | DrawRequest) -> list[Document]:
         """Run the model on the texts of a request."""
-        self.mark_arrived(request)
-        if request.state.is_late:
-            raise shutting_down()
         extractor, limits = self.extractor(), self.settings.limits
         texts = request_texts(body)
         check_lengths(texts, limits)
@@ -94,7 +83,7 @@ class RequestHandler:
         except QueueFull:
             raise self._queue_full() from None
         except RequestTooLarge:
-            self.engine.metrics.refused.inc()
+            self.engine.counted.refused.inc()
             raise Refusal(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 "request_too_large",
@@ -170,7 +159,7 @@ class RequestHandler:
                 await disconnected
 
     def _queue_full(self) -> Refusal:
-        self.engine.metrics.refused.inc()
+        self.engine.counted.refused.inc()
         return unavailable("queue_full", "the request queue is full", "Try again soon", retry_after=1)
 
 

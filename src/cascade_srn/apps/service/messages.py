@@ -1,27 +1,15 @@
-"""Pydantic models of requests and responses, and messages for validation errors."""
+"""Pydantic models of requests and responses."""
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-from pydantic_core import ErrorDetails
+from pydantic import ConfigDict, Field, model_validator
 
-from cascade_srn.errors import did_you_mean
+from cascade_srn.apps.web.bodies import JsonForm, Position, Several
 
 Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Position = Annotated[int, Field(ge=0)]
-T = TypeVar("T")
-# Validation stops at the first invalid item: a long list of invalid items would otherwise have an error for each.
-Several = Annotated[list[T], Field(fail_fast=True)]
 
 
-class Message(BaseModel):
-    """Base class of all models: strict types, no unknown fields."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class ThresholdsForm(Message):
+class ThresholdsForm(JsonForm):
     """Lowest score of a span, by turn. Turns that are left out keep the model's threshold.
 
     `entity_types` and `relation_types` set the threshold of single labels. `related` is a lower threshold for entities
@@ -37,7 +25,7 @@ class ThresholdsForm(Message):
     relation: Probability | None = None
 
 
-class GivenEntity(Message):
+class GivenEntity(JsonForm):
     """A known entity: half-open character offsets on word boundaries, and a label."""
 
     start: Position
@@ -45,7 +33,7 @@ class GivenEntity(Message):
     label: str
 
 
-class EntityForm(Message):
+class EntityForm(JsonForm):
     """An entity of a document. `text` is the text between the half-open character offsets."""
 
     id: Position
@@ -56,7 +44,7 @@ class EntityForm(Message):
     score: Probability | None = None
 
 
-class RelationForm(Message):
+class RelationForm(JsonForm):
     """A relation of a document. `head` and `tail` are ids of entities."""
 
     head: Position
@@ -68,7 +56,7 @@ class RelationForm(Message):
 Offsets = Annotated[list[Position], Field(min_length=2, max_length=2)]
 
 
-class DocumentForm(Message):
+class DocumentForm(JsonForm):
     """A text with its annotations. `sentences` holds the character offsets of the words of each sentence.
 
     `clusters` holds the character offsets of the mentions of each coreference cluster.
@@ -77,9 +65,9 @@ class DocumentForm(Message):
     id: str = ""
     text: str
     sentences: Several[Several[Offsets]]
-    entities: Several[EntityForm] = []
-    relations: Several[RelationForm] = []
-    clusters: Several[Several[Offsets]] = []
+    entities: Several[EntityForm] = Field(default=[])
+    relations: Several[RelationForm] = Field(default=[])
+    clusters: Several[Several[Offsets]] = Field(default=[])
 
     @property
     def n_annotations(self) -> int:
@@ -113,7 +101,7 @@ _Skip = Annotated[
 ]
 
 
-class ExtractRequest(Message):
+class ExtractRequest(JsonForm):
     """One text or several. With `entities`, the model only looks for relations between the given entities."""
 
     text: str | None = Field(default=None, description="The text. Send this or `texts`.")
@@ -124,7 +112,7 @@ class ExtractRequest(Message):
     overlaps: _Overlaps = None
     entities: _Entities = None
     align: _Align = "exact"
-    skip: _Skip = []
+    skip: _Skip = Field(default=[])
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -142,7 +130,7 @@ class ExtractRequest(Message):
         return self
 
 
-class DrawRequest(Message):
+class DrawRequest(JsonForm):
     """A text to annotate and draw, or a document of an earlier response to draw."""
 
     text: str | None = Field(default=None, description="The text. Send this or `document`.")
@@ -150,7 +138,7 @@ class DrawRequest(Message):
     overlaps: _Overlaps = None
     entities: _Entities = None
     align: _Align = "exact"
-    skip: _Skip = []
+    skip: _Skip = Field(default=[])
     document: DocumentForm | None = Field(default=None, description="A document from a response of `/extract`.")
     format: Literal["html", "svg"] = "html"
 
@@ -164,40 +152,34 @@ class DrawRequest(Message):
         return self
 
 
-class ConvertRequest(Message):
+class ConvertRequest(JsonForm):
     """A document from a response of `/extract`, to convert to another format."""
 
     document: DocumentForm
     format: Literal["brat"] = "brat"
 
 
-class ExtractAnswer(Message):
+class ExtractAnswer(JsonForm):
     """One document per text, in order."""
 
     documents: list[DocumentForm]
 
 
-class BratAnswer(Message):
+class BratAnswer(JsonForm):
     """Contents of the two files of the brat standoff format."""
 
     txt: str
     ann: str
 
 
-class StateAnswer(Message):
-    """State of the service."""
-
-    status: str
-
-
-class ModelForm(Message):
+class ModelForm(JsonForm):
     """Name and description of the model."""
 
     name: str
     description: str
 
 
-class TurnsForm(Message):
+class TurnsForm(JsonForm):
     """Default thresholds of the model."""
 
     entity: Probability
@@ -209,7 +191,7 @@ class TurnsForm(Message):
     relation: Probability | None
 
 
-class LimitsForm(Message):
+class LimitsForm(JsonForm):
     """Limits of a request, and the lowest allowed threshold."""
 
     body_bytes: int
@@ -225,7 +207,7 @@ class LimitsForm(Message):
     threshold: Probability
 
 
-class SchemaAnswer(Message):
+class SchemaAnswer(JsonForm):
     """Labels and thresholds of the model, and defaults and limits of the service."""
 
     version: str
@@ -237,98 +219,3 @@ class SchemaAnswer(Message):
     thresholds: TurnsForm
     overlaps: Overlaps
     limits: LimitsForm
-
-
-class ErrorForm(Message):
-    """An error: a short code for programs, and a message for people."""
-
-    code: str
-    message: str
-
-
-class ErrorAnswer(Message):
-    """Body of every error response."""
-
-    error: ErrorForm
-
-
-# Longest name or value that a message quotes.
-MAX_QUOTED = 40
-
-_EXPECTED = {
-    "string_type": "a string",
-    "float_type": "a number",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "finite_number": "a finite number",
-    "list_type": "a list",
-    "dict_type": "an object",
-    "model_type": "an object",
-}
-# Phrases for bounds, by their name in the context of an error.
-_BOUNDS = {"le": "at most {}", "ge": "at least {}"}
-
-
-def describe_errors(errors: Sequence[ErrorDetails], form: type[Message], place: Sequence[int | str]) -> tuple[str, str]:
-    """Return problem and hint for the validation errors of one value, one for each alternative of a union."""
-    first = errors[0]
-    match first["type"]:
-        case "value_error":
-            return str(first["ctx"]["error"]), ""
-        case "missing":
-            return "the field is missing", ""
-        case "extra_forbidden":
-            name = str(first["loc"][-1])
-            return f"there is no field {name[:MAX_QUOTED]!r}", did_you_mean(name, set(_field_names(form, place)))
-    expected = " or ".join(dict.fromkeys(map(_expected, errors)))
-    return f"received {_received(first)}, expected {expected}", ""
-
-
-def _expected(error: ErrorDetails) -> str:
-    context = error.get("ctx", {})
-    if error["type"] in _EXPECTED:
-        return _EXPECTED[error["type"]]
-    if error["type"] == "literal_error":
-        return str(context["expected"])
-    if error["type"] in ("too_short", "too_long"):
-        return f"{context['min_length']} or more" if "min_length" in context else f"{context['max_length']} or fewer"
-    for name, bound in _BOUNDS.items():
-        if name in context:
-            return bound.format(f"{context[name]:g}")
-    # No current model causes other errors.
-    return error["msg"]
-
-
-def _received(error: ErrorDetails) -> str:
-    value: Any = error["input"]
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return str(value).lower()
-        case list():
-            return f"a list of {len(value)} item{'s' * (len(value) != 1)}"
-        case dict():
-            return "an object"
-        case str() if error["type"] != "literal_error" or len(value) > MAX_QUOTED:
-            # Not quoted: it may be a confidential text, and messages may be logged.
-            return "a string"
-    return repr(value)
-
-
-def _field_names(form: type[Message], place: Sequence[int | str]) -> Iterator[str]:
-    """Yield the names of the fields at a place in a model."""
-    forms = [form]
-    for part in place:
-        if isinstance(part, str):
-            inner = [one.model_fields[part].annotation for one in forms if part in one.model_fields]
-            forms = [found for annotation in inner for found in _nested_forms(annotation)]
-    for one in forms:
-        yield from one.model_fields
-
-
-def _nested_forms(annotation: Any) -> Iterator[type[Message]]:
-    if isinstance(annotation, type) and issubclass(annotation, Message):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _nested_forms(argument)

@@ -1,281 +1,269 @@
-"""Run the service: sockets, signals and shutdown."""
+"""Run the service in this process, or in several worker processes behind one port.
 
-import asyncio
-import errno
+The parent opens the listening socket and shares it with its workers, each of which has its own model and queue. A
+worker accepts connections when its model is loaded. uvicorn's supervisor replaces workers that die.
+"""
+
+from __future__ import annotations
+
 import logging
+import multiprocessing
 import os
+import pickle
 import signal
 import socket
 import sys
-from collections.abc import Callable
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 from typing import Any, NoReturn
 
 import uvicorn
-from fastapi import FastAPI
+from filelock import FileLock, Timeout
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors import Multiprocess
 
-from cascade_srn.apps.graph.explore import Explorer
 from cascade_srn.apps.service.app import create_app
-from cascade_srn.apps.service.engine import Engine
-from cascade_srn.apps.service.handler import RequestHandler
-from cascade_srn.apps.web.connections import ConnectionLimiter, protocol_class
-from cascade_srn.apps.web.metrics import Metrics
-from cascade_srn.apps.web.settings import ServeSettings
-from cascade_srn.errors import ConfigError
+from cascade_srn.apps.web.app import WebPart
+from cascade_srn.apps.web.metrics import WorkerMetrics
+from cascade_srn.apps.web.run import caught_signals, listening_socket, server_config, service_url
+from cascade_srn.apps.web.settings import LOG_FORMAT, ServeSettings
+from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.extractor import Extractor
 from cascade_srn.inference.batching import map_large_blocks
+from cascade_srn.runs.resources import count_cores
+from cascade_srn.runtime.device import Slot, find_devices, set_threads
+from cascade_srn.runtime.model import count_threads
 
 logger = logging.getLogger("cascade_srn.apps.service")
 
-# Limit of open files that is requested, and assumed if the system has none.
-OPEN_FILES = 65_536
-# Connections that may wait to be accepted. The system may allow fewer.
-BACKLOG = 4096
 # Seconds that a Python thread may hold the interpreter lock. The model releases the lock at every operation: with the
 # default of 5 ms, a thread that splits a large text would delay each of hundreds of operations.
 SWITCH_SECONDS = 0.00005
-# Most connections accepted per iteration of the event loop: they hold descriptors before they are counted.
-ACCEPTED_AT_ONCE = 16
-# Descriptors reserved for the model, temporary files, logs and the event loop.
-OTHER_FILES = 48
-# Seconds between two log messages about connections that cannot be accepted.
-ACCEPT_REPORT_SECONDS = 60
+# Seconds after which a worker that does not respond is replaced. Imports of large libraries take long on busy machines.
+RESPONSE_SECONDS = 120
+_POLL_SECONDS = 0.1
+# Exit code after Ctrl-C.
+INTERRUPTED = 130
+
+Loader = Callable[[], Extractor]
+Parts = Mapping[str, Callable[[], WebPart]]
 
 
-def serve_alone(
-    extractor: Extractor | Callable[[], Extractor],
-    settings: ServeSettings,
+@dataclass(frozen=True)
+class ModelSource:
+    """Loads a model in the process of a worker. It can be pickled, unlike an extractor.
+
+    ``device`` may be "auto" or "cuda": workers are then spread over all GPUs.
+    """
+
+    folder: Path
+    device: str = "auto"
+    precision: str = "auto"
+    overlaps: str | None = None
+    constraints: str | None = None
+
+    def __call__(self) -> Extractor:
+        """Load the model."""
+        return Extractor.from_pretrained(
+            self.folder,
+            device=self.device,
+            precision=self.precision,
+            overlaps=self.overlaps,
+            constraints=self.constraints,
+        )
+
+
+def serve(
+    extractor: Extractor | Loader,
+    settings: ServeSettings | None = None,
     *,
-    graph: str | Path | None = None,
+    parts: Parts | None = None,
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Run the service in this process. See :func:`cascade_srn.apps.service.workers.serve`."""
-    with listening_socket(settings.host, settings.port) as listening:
-        server = make_server(extractor, settings, graph=None if graph is None else Explorer(graph))
-        engine = server.engine
-        engine.on_loaded = lambda: server.handle_loaded(on_ready, service_url(settings.host, listening))
-        run_server(server, listening)
+    """Run the service until SIGINT or SIGTERM, then finish accepted requests.
+
+    Work that is still in progress after ``shutdown_seconds`` cannot be interrupted, nor can a model that is being
+    loaded. In these cases the process exits, and this function does not return.
+
+    Args:
+        extractor: The extractor to serve, or a function that loads one in the background. With several workers it has
+            to be a function that can be pickled, such as :class:`ModelSource` or a function of a module.
+        settings: Settings of the service; the defaults if left out.
+        parts: Functions that make other applications, by their path, such as the explorer of a graph at ``/graph``.
+            With several workers they have to be picklable.
+        on_ready: Called with the URL when the model is loaded, in all workers if there are several.
+
+    Raises:
+        Exception: The error of a model that could not be loaded.
+        ConfigError: The service cannot listen on the address.
+    """
+    settings = ServeSettings() if settings is None else settings
+    run = _serve_alone if settings.workers == 1 else _serve_by_workers
+    with listening_socket(settings) as listening:
+        url = service_url(settings.host, listening)
+        run(extractor, settings, parts or {}, listening, lambda: on_ready and on_ready(url))
+
+
+def _serve_alone(
+    extractor: Extractor | Loader,
+    settings: ServeSettings,
+    parts: Parts,
+    listening: socket.socket,
+    on_ready: Callable[[], object],
+) -> None:
+    app = create_app(extractor, settings, parts={path: make() for path, make in parts.items()})
+    server = uvicorn.Server(server_config(app, settings))
+    engine, handler = app.state.engine, app.state.handler
+
+    def handle_loaded() -> None:
+        if engine.failure is not None:
+            server.should_exit = True
+        elif not server.should_exit:
+            on_ready()
+
+    engine.on_loaded = handle_loaded
+    _prepare_process()
+    with caught_signals() as caught:
+        server.run(sockets=[listening])
     if engine.failure is not None:
         raise engine.failure
+    if engine.is_ready and (engine.is_running or handler.is_busy):
+        logger.warning("shutdown time is over; work in progress is abandoned")
+        _end_process(0)
+    if not engine.is_ready:
+        logger.warning("stopped before the model was loaded")
+        _end_process(INTERRUPTED if signal.SIGINT in caught else 0)
 
 
-def run_server(server: "Server", listening: socket.socket) -> None:
-    """Run a server until SIGINT or SIGTERM. The process exits if work is left after the shutdown time."""
+def _prepare_process() -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     map_large_blocks()
-    with listening:
-        server.run(sockets=[listening])
-    if server.engine.failure is None and (server.engine.is_running or server.handler.is_busy):
-        end_process()
 
 
-def end_process() -> NoReturn:
-    """Exit with code 0 without waiting for threads.
+def _end_process(code: int) -> NoReturn:
+    """Exit without waiting for threads.
 
     A normal exit would wait for some threads without limit, and destroy objects that the others still use.
     """
-    logger.warning("shutdown time is over; work in progress is abandoned")
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):  # closed or missing
             stream.flush()
-    os._exit(0)
+    os._exit(code)
 
 
-def serve_app(
-    app: FastAPI, settings: ServeSettings, metrics: Metrics, *, on_ready: Callable[[str], None] | None = None
-) -> None:
-    """Run an application without a model until SIGINT or SIGTERM. ``on_ready`` is called with the URL."""
-    with listening_socket(settings.host, settings.port) as listening:
-        allow_many_connections()
-        server = HttpServer(server_config(app, settings, metrics), metrics)
-        if on_ready is not None:
-            on_ready(service_url(settings.host, listening))
-        server.run(sockets=[listening])
-
-
-class HttpServer(uvicorn.Server):
-    """A server that ends on the first signal, and survives a lack of file descriptors."""
-
-    def __init__(self, config: uvicorn.Config, metrics: Metrics) -> None:
-        super().__init__(config)
-        self.metrics = metrics
-        self._next_accept_report = 0.0
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen with a long backlog, but accept few connections at a time."""
-        asyncio.get_running_loop().set_exception_handler(self._handle_loop_error)
-        await super().startup(sockets)
-        for listening in sockets or ():
-            listening.listen(BACKLOG)
-
-    def _handle_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Log once a minute that connections cannot be accepted; asyncio would log every attempt."""
-        if not str(context.get("message", "")).startswith("socket.accept()"):
-            loop.default_exception_handler(context)
-            return
-        self.metrics.dropped.labels("no_files").inc()
-        if loop.time() >= self._next_accept_report:
-            self._next_accept_report = loop.time() + ACCEPT_REPORT_SECONDS
-            logger.error(
-                "connections cannot be accepted (%s); raise the limit of open files (ulimit -n) or lower "
-                "max_connections",
-                context.get("exception"),
-            )
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Start to shut down, or exit at once on a second Ctrl-C."""
-        if self.should_exit and sig == signal.SIGINT:
-            self.force_exit = True
-        self.should_exit = True
-
-
-class Server(HttpServer):
-    """A server that refuses new requests as soon as it starts to shut down, and closes its socket."""
-
-    def __init__(self, config: uvicorn.Config, engine: Engine, handler: RequestHandler) -> None:
-        super().__init__(config, engine.metrics)
-        self.engine = engine
-        self.handler = handler
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Start to shut down, or exit at once on a second Ctrl-C."""
-        self.engine.refuse_new()
-        super().handle_exit(sig, frame)
-        if self.force_exit:
-            self.engine.queue.close()  # a forced exit skips the lifespan, which would close it
-
-    def handle_loaded(self, on_ready: Callable[[str], None] | None, url: str) -> None:
-        """Report that the model is loaded, or stop if loading failed."""
-        if self.engine.failure is not None:
-            self.should_exit = True
-        elif on_ready is not None:
-            on_ready(url)
-
-
-def make_server(
-    extractor: Extractor | Callable[[], Extractor],
+def _serve_by_workers(
+    extractor: Extractor | Loader,
     settings: ServeSettings,
-    metrics: Metrics | None = None,
-    *,
-    graph: Explorer | None = None,
-) -> Server:
-    """Make a server; run it with ``server.run(sockets=[…])``."""
-    allow_many_connections()
-    app = create_app(extractor, settings, metrics, graph=graph)
-    config = server_config(app, settings, app.state.engine.metrics)
-    return Server(config, app.state.engine, app.state.handler)
-
-
-def server_config(app: FastAPI, settings: ServeSettings, metrics: Metrics) -> uvicorn.Config:
-    """Return the configuration of a server, with limits for its connections."""
-    max_connections, accepted_at_once = connection_limits(open_file_limit())
-    if settings.max_connections is not None and settings.max_connections > max_connections:
-        raise ConfigError(
-            f"max_connections is {settings.max_connections}, but the limit of open files allows {max_connections}",
-            "Use a smaller number, or raise the limit (ulimit -n)",
-            option="max_connections",
+    parts: Parts,
+    listening: socket.socket,
+    on_ready: Callable[[], object],
+) -> None:
+    for make in parts.values():
+        make().close()  # refuses an invalid part before the workers start
+    with tempfile.TemporaryDirectory() as folder:
+        level = logging.getLogger("cascade_srn.apps.web").getEffectiveLevel()
+        worker = WorkerApp(_require_loader(extractor), settings, Path(folder), parts, level)
+        config = server_config(
+            worker, settings, factory=True, workers=settings.workers, timeout_worker_healthcheck=RESPONSE_SECONDS
         )
-    limiter = ConnectionLimiter(
-        settings.max_connections or max_connections,
-        metrics,
-        head_seconds=settings.head_seconds,
-        write_seconds=settings.request_seconds,
-    )
-    metrics.add_gauge("cascade_srn_connections", "Open connections.", lambda: len(limiter.open))
-    return uvicorn.Config(
-        app,
-        access_log=False,  # AccessLogMiddleware logs neither addresses nor texts
-        log_config=None,
-        log_level=logging.WARNING,
-        # asyncio accepts this number at a time; see Server.startup. Workers accept one each, so that they get as many.
-        backlog=accepted_at_once if settings.workers == 1 else 1,
-        http=protocol_class(limiter),
-        loop="asyncio",
-        timeout_keep_alive=settings.keep_alive_seconds,  # type: ignore[arg-type]  # only used as a delay
-        timeout_graceful_shutdown=max(1, round(settings.shutdown_seconds)),
-        server_header=False,
-        ws="none",
-    )
+        supervisor = Multiprocess(config, [listening])
+        is_ready = threading.Event()
+
+        def wait_for_workers() -> None:
+            while not supervisor.should_exit.wait(_POLL_SECONDS):
+                # A worker writes its metrics when its model is loaded.
+                if len(list(Path(folder).glob("*.prom"))) == settings.workers:
+                    is_ready.set()
+                    on_ready()
+                    return
+
+        threading.Thread(target=wait_for_workers, name="cascade-srn-ready", daemon=True).start()
+        supervisor.run()
+    if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+        raise CascadeError("a worker could not load the model", "See the message above")
+    if not is_ready.is_set():
+        raise KeyboardInterrupt
 
 
-def listening_socket(host: str, port: int) -> socket.socket:
-    """Open a socket that listens on an address."""
+def _require_loader(extractor: Extractor | Loader) -> Loader:
+    hint = "Give a function of a module that loads the model, or a ModelSource"
+    if isinstance(extractor, Extractor):
+        raise ConfigError("several workers cannot share a loaded model", hint, option="workers")
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-    except socket.gaierror as error:
-        raise ConfigError(
-            f"there is no host {host!r} ({error.strerror})", "Use an address of this machine", option="host"
-        ) from error
-    listening = socket.socket(family, kind, protocol)
-    try:
-        if os.name == "posix":
-            # Allows an immediate restart on the same port.
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen(BACKLOG)
-    except OSError as error:
-        listening.close()
-        raise _bind_error(host, port, error) from error
-    return listening
+        pickle.dumps(extractor)
+    except Exception as error:
+        raise ConfigError(f"the function that loads the model cannot be pickled ({error})", hint) from error
+    return extractor
 
 
-def _bind_error(host: str, port: int, error: OSError) -> ConfigError:
-    if error.errno == errno.EADDRINUSE:
-        return ConfigError(
-            f"port {port} of {host} is in use",
-            "Stop the process that uses it, or use another port; 0 is any free one",
-            option="port",
-        )
-    if error.errno == errno.EACCES:
-        return ConfigError(
-            f"this process is not permitted to use port {port} of {host}", "Use a port above 1023", option="port"
-        )
-    return ConfigError(
-        f"cannot listen on port {port} of {host} ({error.strerror})", "Use an address of this machine", option="host"
-    )
+def worker_slots(source: Loader, n_workers: int) -> list[Slot]:
+    """Return the device and the threads of each worker: GPUs in turn, and an equal share of the cores."""
+    devices = find_devices(source.device, source.folder) if isinstance(source, ModelSource) else [""]
+    n_threads = max(1, count_cores() // n_workers)
+    return [Slot(devices[number % len(devices)], n_threads) for number in range(n_workers)]
 
 
-def service_url(host: str, listening: socket.socket) -> str:
-    """Return the URL of the service for a browser on this machine."""
-    port = listening.getsockname()[1]
-    name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    return f"http://{name}:{port}"
+@dataclass(frozen=True)
+class WorkerApp:
+    """Makes the application of a worker in its process, and loads its model before it accepts connections.
 
-
-def connection_limits(n_files: int) -> tuple[int, int]:
-    """Return the largest number of connections for a limit of open files, and the number to accept at a time.
-
-    A refused connection holds a descriptor for about five iterations of the event loop.
+    Attributes:
+        source: Loads the model of a worker.
+        settings: Settings of the service. Limits hold for each worker.
+        folder: Folder for the locks and metrics of the workers.
+        parts: Functions that make other applications, by their path.
+        log_level: Level of the access log.
     """
-    at_once = max(1, min(ACCEPTED_AT_ONCE, n_files // 32))
-    return max(n_files // 4, n_files - OTHER_FILES - 6 * at_once), at_once
+
+    source: Loader
+    settings: ServeSettings
+    folder: Path
+    parts: Parts
+    log_level: int
+
+    def __call__(self) -> Any:
+        """Make the application. The process ends if the model cannot be loaded."""
+        threading.Thread(target=_end_with_parent, name="cascade-srn-parent", daemon=True).start()
+        logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
+        logging.getLogger("cascade_srn.apps.web").setLevel(self.log_level)
+        _prepare_process()
+        number, lock = self._claim_number()
+        slot = worker_slots(self.source, self.settings.workers)[number]
+        source, known = self.source, ()
+        if isinstance(source, ModelSource):
+            source = replace(source, device=slot.device)
+            known = (source.folder, source.device, source.precision)
+        # Fewer threads if OMP_NUM_THREADS says so.
+        set_threads(min(slot.n_threads, count_threads()), *known)
+        metrics = WorkerMetrics(number, self.folder)
+        app = create_app(source, self.settings, metrics, parts={path: make() for path, make in self.parts.items()})
+        app.state.lock = lock  # held until the process ends
+        app.state.engine.start()
+        app.state.engine.loaded.wait()
+        if app.state.engine.failure is not None:
+            sys.exit(STARTUP_FAILURE)
+        metrics.start()
+        return app
+
+    def _claim_number(self) -> tuple[int, FileLock]:
+        """Return the first number that no living worker has, and the lock that holds it."""
+        while True:
+            for number in range(self.settings.workers):
+                lock = FileLock(self.folder / f"{number}.lock")
+                with suppress(Timeout):
+                    lock.acquire(timeout=0)
+                    (self.folder / f"{number}.prom").unlink(missing_ok=True)
+                    return number, lock
 
 
-def open_file_limit() -> int:
-    """Return the number of files that this process may have open."""
-    if sys.platform == "win32":
-        return OPEN_FILES
-    import resource
-
-    now, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return OPEN_FILES if now == resource.RLIM_INFINITY else now
-
-
-def allow_many_connections() -> None:
-    """Raise the limit of open files of this process as far as the system allows; a connection is an open file."""
-    if sys.platform == "win32":
-        return
-    import resource
-
-    now, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    target = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
-    if now == resource.RLIM_INFINITY or now >= target:
-        return
-    # Some systems refuse values within their own limit. The limit then stays, and fewer connections are accepted.
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
+def _end_with_parent() -> None:
+    """End this process when its parent has ended, so that no worker keeps the port."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)

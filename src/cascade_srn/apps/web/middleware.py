@@ -6,42 +6,42 @@ import hmac
 import logging
 import socket
 import time
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Collection
+from contextlib import suppress
 from ipaddress import ip_address
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cascade_srn.apps.service.engine import log_failure
-from cascade_srn.apps.web.bodies import RateLimiter
 from cascade_srn.apps.web.metrics import Metrics
-from cascade_srn.apps.web.refusals import CLIENT_GONE, Refusal, refusal_response, shutting_down
+from cascade_srn.apps.web.refusals import CLIENT_GONE, METHODS, Refusal, refusal_response, shutting_down, unavailable
 from cascade_srn.apps.web.settings import ANY_HOST
+from cascade_srn.errors import CascadeError
 
-access = logging.getLogger("cascade_srn.apps.service.access")
+logger = logging.getLogger("cascade_srn.apps.web")
+access = logging.getLogger("cascade_srn.apps.web.access")
 
-METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
-# Rate and burst of refusals that are sent before the body was read, and their longest delay in seconds.
-REFUSALS_PER_SECOND, REFUSAL_BURST = 10, 20
-MAX_REFUSAL_DELAY = 2.0
+# Seconds and bytes for which the rest of a body is read before a refusal is sent. A client that is still sending when
+# its connection is closed may not see the response.
+LINGER_SECONDS = 1.0
+LINGER_BYTES = 4 << 20
 
 
 class AccessLogMiddleware:
-    """Logs and counts requests, and answers with 500 if the application raises an exception.
+    """Logs and counts requests, limits their number, and answers with 500 if the application raises an exception.
 
-    A response that is sent before the whole body was read closes the connection, so that the rest is never read. Such
-    refusals are delayed if there are many of them. A client that repeats its request after each refusal would otherwise
-    keep the event loop busy.
+    A response that is sent before the whole body was read closes the connection.
 
     Unknown paths are not logged, because a client may have put a text into the URL by mistake.
     """
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, max_requests: int) -> None:
         self.app = app
         self.metrics = metrics
+        self.max_requests = max_requests
         self.in_flight = 0
-        self._refusal_rate = RateLimiter(REFUSALS_PER_SECOND, REFUSAL_BURST, max_delay=MAX_REFUSAL_DELAY)
         metrics.add_gauge("cascade_srn_requests_in_flight", "Requests in progress.", lambda: self.in_flight)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,20 +51,27 @@ class AccessLogMiddleware:
             return
         started = time.perf_counter()
         status, n_in, n_out = 0, 0, 0
-        is_read = not _has_body(scope)
+        headers = Headers(scope=scope)
+        is_read = "transfer-encoding" not in headers and headers.get("content-length", "0") == "0"
 
         async def counting_receive() -> Message:
             nonlocal n_in, is_read
             message = await receive()
             n_in += len(message.get("body", b""))
-            is_read = is_read or (message["type"] == "http.request" and not message.get("more_body", False))
+            is_read = is_read or not message.get("more_body", False)
             return message
+
+        async def read_rest() -> None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LINGER_SECONDS):
+                    while not is_read and n_in < LINGER_BYTES:
+                        await counting_receive()
 
         async def counting_send(message: Message) -> None:
             nonlocal status, n_out
             if message["type"] == "http.response.start":
-                if 400 <= message["status"] < 500 and (not is_read or "refusal" in scope.get("state", {})):
-                    await asyncio.sleep(self._refusal_rate.delay(1, asyncio.get_running_loop().time()))
+                if self.in_flight <= self.max_requests and "expect" not in headers:
+                    await read_rest()
                 status = message["status"]
                 if not is_read:
                     MutableHeaders(scope=message)["Connection"] = "close"
@@ -73,8 +80,9 @@ class AccessLogMiddleware:
             await send(message)
 
         self.in_flight += 1
+        app = self.app if self.in_flight <= self.max_requests else refusal_response(_too_many())
         try:
-            await self.app(scope, counting_receive, counting_send)
+            await app(scope, counting_receive, counting_send)
         except Exception as error:
             log_failure(error)
             if not status:
@@ -82,6 +90,7 @@ class AccessLogMiddleware:
                 await refusal_response(failure)(scope, receive, counting_send)
         except asyncio.CancelledError:
             # The server cancels requests that are not finished when the shutdown time is over.
+            is_read = True
             if not status:
                 await refusal_response(shutting_down())(scope, receive, counting_send)
         finally:
@@ -97,13 +106,18 @@ class AccessLogMiddleware:
         access.info("%s %s %d %.1f ms, %d bytes in, %d out", method, route, status, 1000 * seconds, n_in, n_out)
 
 
-def _has_body(scope: Scope) -> bool:
-    headers = Headers(scope=scope)
-    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+def _too_many() -> Refusal:
+    return unavailable("too_many_requests", "too many requests are in progress", "Try again soon", retry_after=1)
 
 
-# Paths that need the API key. All others have the same content for everyone: the page, the docs and the health checks.
-PROTECTED = frozenset({"/extract", "/draw", "/convert", "/schema", "/metrics"})
+def log_failure(error: BaseException) -> None:
+    """Log the type and place of an unexpected error, without its message, which may quote a text."""
+    if isinstance(error, CascadeError):
+        return
+    frames = traceback.extract_tb(error.__traceback__)
+    place = " < ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in reversed(frames[-4:]))
+    logger.error("%s at %s", type(error).__name__, place or "an unknown place")
+
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 EVERY_ADDRESS = frozenset({"0.0.0.0", "::", ""})
@@ -210,21 +224,16 @@ def _is_address(name: str) -> bool:
 
 
 class KeyCheck(Check):
-    """Refuses requests to protected paths without the API key, if the service has one.
+    """Refuses requests without the API key, if the service has one, except those to public paths."""
 
-    A protected path that ends in a slash stands for all paths below it.
-    """
-
-    def __init__(self, app: ASGIApp, *, api_key: str | None, protected: Collection[str] = PROTECTED) -> None:
+    def __init__(self, app: ASGIApp, *, api_key: str | None, public: Collection[str]) -> None:
         super().__init__(app)
-        self.protected = frozenset(protected)
-        self._below = tuple(path for path in protected if path != "/" and path.endswith("/"))
+        self.public = frozenset(public)
         self._digest = None if api_key is None else _digest(api_key.encode())
 
     def refusal(self, scope: Scope) -> Refusal | None:
         """Return a refusal if the key is needed and missing or wrong."""
-        path = _path(scope)
-        if self._digest is None or not (path in self.protected or path.startswith(self._below)):
+        if self._digest is None or _path(scope) in self.public:
             return None
         given = _given_key(Headers(scope=scope))
         # Digests have a fixed length, so the time of the comparison does not reveal the length of the key.

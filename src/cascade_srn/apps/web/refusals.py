@@ -1,4 +1,4 @@
-"""Errors that the service answers with, and their JSON body."""
+"""Errors that the web applications answer with, and their JSON body."""
 
 import json
 from collections.abc import Mapping
@@ -6,12 +6,15 @@ from http import HTTPStatus
 from typing import Any
 
 from fastapi import Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
-from cascade_srn.errors import CascadeError
+from cascade_srn.errors import CascadeError, did_you_mean
 
 CLIENT_GONE = 499
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
 
 
 class Refusal(CascadeError):
@@ -29,6 +32,11 @@ class Refusal(CascadeError):
         self.code = code
         self.headers = dict(headers or {})
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the body of the response."""
+        parts = {"code": self.code, "message": self.message(), "problem": self.problem, "hint": self.hint}
+        return {"error": parts}
+
 
 def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Make a JSON response that is not cached."""
@@ -38,8 +46,7 @@ def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | 
 
 def refusal_response(refusal: Refusal) -> Response:
     """Make the response of a refusal."""
-    content = {"error": {"code": refusal.code, "message": refusal.message()}}
-    return json_response(content, refusal.status, refusal.headers)
+    return json_response(refusal.to_dict(), refusal.status, refusal.headers)
 
 
 async def handle_refusal(request: Request, error: Exception) -> Response:
@@ -51,24 +58,47 @@ async def handle_refusal(request: Request, error: Exception) -> Response:
 async def handle_http_error(request: Request, error: Exception) -> Response:
     """Handle an error of the framework, such as an unknown path."""
     assert isinstance(error, HTTPException)
-    problem, hint = str(error.detail), ""
+    problem, hint, headers = str(error.detail), "", dict(error.headers or {})
     if error.status_code == HTTPStatus.NOT_FOUND:
         problem, hint = "the path does not exist", "See /docs for all operations"
     elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        problem = f"the path does not support the method {request.method}"
-        hint = f"Use {(error.headers or {}).get('Allow', 'another method')}"
+        # The framework only names the methods of the first route with this path.
+        headers["Allow"] = ", ".join(sorted(_supported_methods(request)))
+        problem, hint = f"the path does not support the method {request.method}", f"Use {headers['Allow']}"
     code = HTTPStatus(error.status_code).name.lower()
-    return refusal_response(Refusal(error.status_code, code, problem, hint, error.headers))
+    return refusal_response(Refusal(error.status_code, code, problem, hint, headers))
+
+
+def _supported_methods(request: Request) -> set[str]:
+    """Return the methods of all routes with the path of a request."""
+    found: set[str] = set()
+    for method in METHODS:
+        scope = {**request.scope, "method": method}
+        if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes):
+            found.add(method)
+    return found
+
+
+async def handle_invalid_query(request: Request, error: Exception) -> Response:
+    """Handle query parameters that do not fit the form of their operation. The values are not quoted."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    name = str(next((part for part in first["loc"][1:] if isinstance(part, str)), "query"))[:40]
+    if first["type"] == "missing":
+        refusal = unprocessable(f"the parameter {name} is missing", "See /docs for all parameters")
+    elif first["type"] == "extra_forbidden":
+        forms = [field.field_info.annotation for field in request.scope["route"].dependant.query_params]
+        known = {field for form in forms for field in form.model_fields}
+        refusal = unprocessable(f"there is no parameter {name!r}", did_you_mean(name, known))
+    else:
+        reason = first["msg"].removeprefix("Input should be ").removeprefix("a valid ")
+        refusal = unprocessable(f"the parameter {name} is invalid", f"Expected: {reason}")
+    return refusal_response(refusal)
 
 
 def unavailable(code: str, problem: str, hint: str, *, retry_after: int) -> Refusal:
     """Make a refusal with status 503 and a ``Retry-After`` header in seconds."""
     return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, code, problem, hint, {"Retry-After": str(retry_after)})
-
-
-def not_ready() -> Refusal:
-    """Make the refusal of a service that is starting."""
-    return unavailable("not_ready", "the model is still being loaded", "Try again soon", retry_after=2)
 
 
 def shutting_down() -> Refusal:

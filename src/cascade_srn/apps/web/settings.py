@@ -58,7 +58,7 @@ class Limits(Settings):
 
 @dataclass(frozen=True)
 class ServeSettings(Settings):
-    """Settings of the service.
+    """Settings of a web application. Those about texts, batches and the queue are used by the service only.
 
     Attributes:
         host: Address to listen on.
@@ -68,12 +68,11 @@ class ServeSettings(Settings):
         batch_wait: Seconds that a batch waits to fill if several clients are active.
         queue_texts: Texts that may wait for the model; further requests are refused.
         queue_words: Words that may wait for the model; further requests are refused.
-        request_seconds: Time limit of a request, and of each part of it that the client sends or reads. While the
-            model makes progress with the texts of a request, the limit starts again.
+        request_seconds: Time limit of a request, of its body, and of a client that does not read its response. While
+            the model makes progress with the texts of a request, the limit starts again.
         shutdown_seconds: Time to finish complete requests on shutdown.
-        head_seconds: Time for the head of a request to arrive before the connection is closed.
         keep_alive_seconds: Time after which an idle connection is closed.
-        max_connections: Open connections; None for as many as the limit of open files allows.
+        max_requests: Requests in progress; further ones are refused.
         bodies_bytes: Memory for the bodies of all requests in progress, including parsed values.
         limits: Limits of one request.
         api_key: Key that requests must carry; None for no key.
@@ -91,9 +90,8 @@ class ServeSettings(Settings):
     queue_words: int = 1 << 17
     request_seconds: float = 30.0
     shutdown_seconds: float = 30.0
-    head_seconds: float = 10.0
     keep_alive_seconds: float = 15.0
-    max_connections: int | None = None
+    max_requests: int = 2000
     bodies_bytes: int = 256 << 20
     limits: Limits = field(default_factory=Limits)
     # Not in the repr, because settings are printed and logged.
@@ -104,13 +102,11 @@ class ServeSettings(Settings):
 
     def __post_init__(self) -> None:
         require_range("port", self.port, 0, 65535, option="port")
-        for name in ("workers", "batch_words", "queue_texts", "queue_words"):
+        for name in ("workers", "batch_words", "queue_texts", "queue_words", "max_requests"):
             require_range(name, getattr(self, name), 1, option=name)
         require_range("batch_wait", self.batch_wait, 0, 1, option="batch_wait")
-        for name in ("request_seconds", "shutdown_seconds", "head_seconds", "keep_alive_seconds"):
+        for name in ("request_seconds", "shutdown_seconds", "keep_alive_seconds"):
             require_range(name, getattr(self, name), 0.01, 86_400, option=name)
-        if self.max_connections is not None:
-            require_range("max_connections", self.max_connections, 1, option="max_connections")
         if self.bodies_bytes < self.limits.body_bytes:
             raise ConfigError(
                 f"bodies_bytes is {self.bodies_bytes}, but one body may have {self.limits.body_bytes} bytes",

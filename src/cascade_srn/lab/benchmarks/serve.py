@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from cascade_srn.apps.service.run import allow_many_connections
 from cascade_srn.apps.web.metrics import WRITE_SECONDS
+from cascade_srn.apps.web.run import limit_open_files
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import DataError
 from cascade_srn.extractor import Extractor, find_model
@@ -203,7 +203,7 @@ def measure(options: ServeOptions, run: BenchmarkRun | None = None) -> Result:
     run = BenchmarkRun() if run is None else run
     device = find_device(options.device)
     corpus = read_corpus(options.data, options.sentences)
-    allow_many_connections()
+    limit_open_files()
     with run.collecting(), _model_folder(options, corpus) as folder:
         run.step("expected answers")
         questions = _questions(folder, corpus, options)

@@ -1,18 +1,14 @@
 """A project of made-up texts with suggestions, and a service of it on its own port."""
 
 import json
-import threading
 from contextlib import contextmanager
 
-import httpx
-from tests.apps.service.live import PATIENCE, until
+from tests.apps.web.live_app import run_app
 
 from cascade_srn import Document
 from cascade_srn.apps.annotation.annotations import ProjectLabels
 from cascade_srn.apps.annotation.project import Project
 from cascade_srn.apps.annotation.server.app import create_annotator
-from cascade_srn.apps.service.run import HttpServer, listening_socket, server_config
-from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.text.segment import segment
 from cascade_srn.types import Sentence
 
@@ -113,18 +109,5 @@ def write_suggestions(folder, suggested, texts=TEXTS, name="run-00001"):
 @contextmanager
 def live_project(folder, settings=None):
     """Serve a project for the duration of the block, and yield a client."""
-    settings = ServeSettings(port=0) if settings is None else settings
-    with listening_socket("127.0.0.1", 0) as listening:
-        app = create_annotator(Project.open(folder), settings)
-        server = HttpServer(server_config(app, settings, app.state.metrics), app.state.metrics)
-        thread = threading.Thread(target=lambda: server.run(sockets=[listening]))
-        thread.start()
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        try:
-            with httpx.Client(base_url=url, timeout=PATIENCE) as client:
-                until(lambda: client.get("/health").status_code == 200)
-                yield client
-        finally:
-            server.should_exit = True
-            thread.join(PATIENCE)
-            assert not thread.is_alive()
+    with run_app(create_annotator(Project.open(folder), settings), settings) as (_, client):
+        yield client

@@ -1,5 +1,6 @@
 """Operations of the annotation service over HTTP: answers, versions, errors and security."""
 
+import errno
 import io
 import json
 import logging
@@ -14,6 +15,7 @@ from tests.apps.service.live import PATIENCE, until
 
 from cascade_srn.apps.annotation.files import LOG
 from cascade_srn.apps.annotation.project import Project
+from cascade_srn.apps.annotation.server.app import open_project
 from cascade_srn.apps.web.middleware import HEADERS
 from cascade_srn.errors import TrainingError
 
@@ -244,6 +246,15 @@ def test_errors(refusing, method, path, status):
     assert "code" in answer.json()["error"]
 
 
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [("/api/training", "DELETE, GET, POST"), ("/api/queue", "GET"), (f"{DOCUMENT}/annotation", "GET, PUT")],
+)
+def test_the_methods_of_a_path(refusing, path, allowed):
+    answer = refusing[0].options(path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+
+
 def test_a_name_with_control_characters_is_refused(refusing):
     assert save(refusing[0], "a\nb").status_code == 422
 
@@ -257,6 +268,21 @@ def test_a_full_disk_is_reported_and_nothing_changes(client, project, monkeypatc
     assert answer.status_code == 507
     assert "No space" in answer.json()["error"]["problem"]
     assert client.get(DOCUMENT, params={"annotator": "anna"}).json()["annotation"]["version"] == 0
+
+
+def test_a_project_that_cannot_be_written_is_opened_for_reading(project, monkeypatch, caplog):
+    project.close()
+
+    def fail(*arguments):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("cascade_srn.apps.annotation.project.FolderLock", fail)
+    with live_project(open_project(project.folder)) as client:
+        assert client.get(DOCUMENT).json()["text"] == FIRST.text
+        answer = save(client)
+    assert answer.status_code == 422
+    assert "reading only" in answer.json()["error"]["problem"]
+    assert "Read-only file system" in caplog.text
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)

@@ -9,7 +9,7 @@ from tests.apps.annotation.server.made_project import (
     write_suggestions,
 )
 from tests.apps.service.browsing import open_page
-from tests.apps.service.live import until
+from tests.apps.web.live_app import until
 from tests.drawing.browser import start_browser
 
 from cascade_srn.formats.registry import read_documents

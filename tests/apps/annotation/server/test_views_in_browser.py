@@ -14,7 +14,7 @@ from tests.apps.annotation.server.test_in_browser import (
     word,
 )
 from tests.apps.service.browsing import trained_extractor
-from tests.apps.service.live import until
+from tests.apps.web.live_app import until
 from tests.drawing.browser import scrolls_sideways, start_browser
 from tests.evaluation.report.test_in_browser import CONTRASTS
 from tests.twelve_sentences import SCHEMA

@@ -4,12 +4,16 @@ import csv
 import io
 import logging
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.apps.graph.explorer.live_graph import live_graph
 from tests.apps.graph.explorer.made_graph import MARKUP, node_id
+from tests.apps.web.live_app import PATIENCE
 
 from cascade_srn.apps.graph.explore import MAX_CENTRES, Explorer
+from cascade_srn.apps.graph.explorer import app
 from cascade_srn.apps.graph.explorer.evidence import draw_evidence, graph_schema
 from cascade_srn.apps.web.assets import page_assets
 from cascade_srn.apps.web.middleware import HEADERS
@@ -112,7 +116,7 @@ def test_tables(explored):
 def test_errors(explored, path, parameters, status):
     answer = explored.get(f"/api/{path}", params=parameters)
     assert answer.status_code == status
-    assert set(answer.json()["error"]) == {"code", "message"}
+    assert set(answer.json()["error"]) == {"code", "message", "problem", "hint"}
 
 
 def test_a_misspelt_parameter_is_corrected(explored):
@@ -143,16 +147,40 @@ def test_the_key_is_needed_for_everything_about_the_graph(made_graph):
 
 
 def test_queries_are_not_logged(explored, caplog):
-    with caplog.at_level(logging.DEBUG, logger="cascade_srn.apps.service"):
+    with caplog.at_level(logging.DEBUG, logger="cascade_srn.apps.web"):
         explored.get("/api/search", params={"q": "a confidential name"})
         explored.get("/api/node", params={"node": "a confidential name"})
     assert any("/api/search" in message for message in caplog.messages)
     assert "confidential" not in caplog.text
 
 
+def test_questions_at_work_are_limited(made_graph, monkeypatch):
+    """Further ones wait for a moment and are refused. Other requests are answered."""
+    begun, go_on = threading.Semaphore(0), threading.Event()
+
+    def search(*_, **__):
+        begun.release()
+        assert go_on.wait(PATIENCE)
+        return []
+
+    monkeypatch.setattr(app, "TURN_SECONDS", 0.2)
+    monkeypatch.setattr(Explorer, "search", search)
+    with live_graph(made_graph) as client, ThreadPoolExecutor(app.MAX_QUESTIONS) as pool:
+        at_work = [pool.submit(client.get, "/api/search?q=a") for _ in range(app.MAX_QUESTIONS)]
+        for _ in at_work:
+            assert begun.acquire(timeout=PATIENCE)
+        answer = client.get("/api/overview")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "graph_busy")
+        assert answer.headers["retry-after"] == "2"
+        assert client.get("/health").status_code == 200
+        go_on.set()
+        assert [one.result().status_code for one in at_work] == [200] * app.MAX_QUESTIONS
+        assert client.get("/api/overview").status_code == 200
+
+
 def test_every_operation_is_described(explored):
     description = explored.get("/openapi.json").json()
-    assert set(description["paths"]) == {"/health", *(f"/api/{path}" for path in PATHS)}
+    assert set(description["paths"]) == {"/health", "/metrics", *(f"/api/{path}" for path in PATHS)}
     page = explored.get("/docs").text
     for path, methods in description["paths"].items():
         assert path in page

@@ -10,7 +10,7 @@ import pytest
 from tests.apps.graph.explorer.live_graph import live_graph
 from tests.apps.graph.explorer.made_graph import MARKUP, node_id
 from tests.apps.service.browsing import open_page
-from tests.apps.service.live import until
+from tests.apps.web.live_app import until
 from tests.drawing.browser import scrolls_sideways, start_browser
 from tests.evaluation.report.test_in_browser import CONTRASTS
 

@@ -10,7 +10,7 @@ from tests.apps.service.browsing import open_page
 from tests.apps.service.live import live, random_extractor
 from tests.drawing.browser import scrolls_sideways, start_browser
 
-from cascade_srn.apps.graph.explore import Explorer
+from cascade_srn.apps.graph.explorer.app import explorer_part
 from cascade_srn.apps.web.assets import page_assets
 from cascade_srn.apps.web.middleware import HEADERS
 from cascade_srn.apps.web.settings import ServeSettings
@@ -20,7 +20,9 @@ NER = node_id("named entity recognition")
 
 @contextmanager
 def served(folder, **settings):
-    with live(random_extractor(), ServeSettings(port=0, **settings), graph=Explorer(folder)) as running:
+    with live(
+        random_extractor(), ServeSettings(port=0, **settings), parts={"/graph": explorer_part(folder)}
+    ) as running:
         yield running
 
 
@@ -77,8 +79,9 @@ def test_links_only_appear_with_both_pages(both, explored):
 
 
 def test_graph_is_closed_with_the_service(made_graph):
-    explorer = Explorer(made_graph)
-    with live(random_extractor(), graph=explorer):
+    part = explorer_part(made_graph)
+    explorer = part.close.__self__
+    with live(random_extractor(), parts={"/graph": part}):
         assert explorer.search("ner")
     with pytest.raises(duckdb.ConnectionException):
         explorer.search("ner")

@@ -1,32 +1,28 @@
 """The annotation service as an ASGI application: JSON about a project, and a page to annotate it."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+import errno
+import logging
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, FastAPI
-from fastapi.openapi.utils import get_openapi
-from fastapi.responses import Response
+from fastapi import FastAPI
 from starlette.datastructures import Headers
-from starlette.middleware import Middleware
 from starlette.types import Scope
 
 from cascade_srn.apps.annotation.learning import Learner
 from cascade_srn.apps.annotation.project import Project
-from cascade_srn.apps.annotation.server.routes import HANDLERS, project_routes
-from cascade_srn.apps.service.app import middleware_layers
-from cascade_srn.apps.service.routes import LICENSE, render_operations
-from cascade_srn.apps.service.run import serve_app
-from cascade_srn.apps.web.assets import CONTENT_TYPES, Asset, add_assets, page_assets
+from cascade_srn.apps.annotation.server.routes import AnnotationBody, project_routes
+from cascade_srn.apps.web.app import WebPart, create_web_app
+from cascade_srn.apps.web.assets import page_assets
+from cascade_srn.apps.web.bodies import BodyReader
 from cascade_srn.apps.web.metrics import Metrics
 from cascade_srn.apps.web.middleware import Check
-from cascade_srn.apps.web.refusals import Refusal, json_response
+from cascade_srn.apps.web.refusals import Refusal
+from cascade_srn.apps.web.run import serve_app
 from cascade_srn.apps.web.settings import ServeSettings
-from cascade_srn.drawing import stylesheet
-from cascade_srn.drawing.render import environment
-from cascade_srn.version import __version__
+
+logger = logging.getLogger("cascade_srn.apps.annotation")
 
 DESCRIPTION = "Documents, annotations and training of a project. Every error has a code, a problem and a hint."
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -53,15 +49,7 @@ class OriginCheck(Check):
         return Refusal(403, "foreign_origin", "the request comes from a page of another site", "Use the page itself")
 
 
-def page_routes(description: Mapping[str, Any]) -> APIRouter:
-    """Make the routes of static files: the page, the style of drawings, and /docs."""
-    router = APIRouter()
-    assets = page_assets("annotation/page")
-    assets["/"] = assets.pop("/index.html")
-    assets["/stylesheet.css"] = Asset(stylesheet().encode(), CONTENT_TYPES[".css"])
-    assets["/docs"] = Asset(render_operations(description).encode(), CONTENT_TYPES[".html"])
-    add_assets(router, assets)
-    return router
+BODIES = {f"/api/documents/{{id}}/{name}": AnnotationBody for name in ("annotation", "adjudication")}
 
 
 def create_annotator(project: Project, settings: ServeSettings | None = None) -> FastAPI:
@@ -71,54 +59,51 @@ def create_annotator(project: Project, settings: ServeSettings | None = None) ->
     in the background.
 
     Args:
-        project: A project that is open for writing.
+        project: A project. If it is open for reading only, all changes are refused.
         settings: Settings of the service; those about the model are not used.
 
     Returns:
-        The application. ``app.state.learner`` trains models, ``app.state.metrics`` counts requests.
+        The application. ``app.state.learner`` trains models.
 
     Example:
         >>> app = create_annotator(Project.open("project"))  # doctest: +SKIP
     """
     settings = ServeSettings() if settings is None else settings
-    environment()  # fails now, and not at the first drawing, if jinja2 is missing
     metrics = Metrics()
     learner = Learner(project)
 
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    def start() -> None:
         learner.suggestions.refresh()
-        if len(learner.suggestions) < len(project.documents):
+        if not project.read_only and len(learner.suggestions) < len(project.documents):
             learner.suggest()
-        yield
+
+    def close() -> None:
         learner.close()
         project.close()
 
-    layers = middleware_layers(settings, metrics, {"/api/"})
-    app = FastAPI(
-        title="cascade-srn annotate",
-        version=__version__,
-        lifespan=lifespan,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        middleware=[*layers, Middleware(OriginCheck)],
-        exception_handlers=HANDLERS,  # type: ignore[arg-type]
+    own = WebPart(
+        project_routes(project, learner, BodyReader(settings, metrics)),
+        page_assets("annotation/page"),
+        BODIES,
+        start,
+        close,
     )
-    app.include_router(project_routes(project, learner, settings))
-
-    @app.get("/health")
-    def health() -> Response:
-        """Check whether the service is alive."""
-        return json_response({"status": "alive"})
-
-    description = get_openapi(
-        title=app.title, version=__version__, description=DESCRIPTION, routes=app.routes, license_info=LICENSE
+    app = create_web_app(
+        own, settings, metrics, title="cascade-srn annotate", description=DESCRIPTION, checks=[OriginCheck]
     )
-    app.openapi = lambda: description  # type: ignore[method-assign]
-    app.include_router(page_routes(description))
-    app.state.metrics, app.state.learner = metrics, learner
+    app.state.learner = learner
     return app
+
+
+def open_project(folder: str | Path) -> Project:
+    """Open a project for writing, or for reading only if its disk or folder cannot be written."""
+    try:
+        return Project.open(folder)
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise
+        logger.warning("%s is opened for reading only (%s)", folder, error.strerror)
+        return Project.open(folder, read_only=True)
 
 
 def serve_project(
@@ -136,9 +121,9 @@ def serve_project(
         ConfigError: Another process has the project open, or the service cannot listen on the address.
     """
     settings = ServeSettings() if settings is None else settings
-    with Project.open(folder) as project:
+    with open_project(folder) as project:
         app = create_annotator(project, settings)
         try:
-            serve_app(app, settings, app.state.metrics, on_ready=on_ready)
+            serve_app(app, settings, on_ready=on_ready)
         finally:
             app.state.learner.close()

@@ -1,52 +1,149 @@
-"""Operations of the annotation service. See ``docs/annotate.md`` for the whole interface."""
+"""Operations of the annotation service, with their bodies and parameters. See ``docs/annotate.md``."""
 
 import asyncio
+import io
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from http import HTTPStatus
-from tempfile import TemporaryFile
-from typing import Annotated, Any, BinaryIO, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Query, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from pydantic import BaseModel, ConfigDict, Field
 
 from cascade_srn.apps.annotation.agreement import measure_agreement
-from cascade_srn.apps.annotation.annotations import Annotation
+from cascade_srn.apps.annotation.annotations import Annotation, EntityMark, RelationMark
 from cascade_srn.apps.annotation.exchange import export_bytes, file_name, import_upload
 from cascade_srn.apps.annotation.learning import Learner
-from cascade_srn.apps.annotation.project import ADJUDICATED, OutdatedAnnotation, Project
-from cascade_srn.apps.annotation.server import forms
+from cascade_srn.apps.annotation.project import ADJUDICATED, MAX_NAME, OutdatedAnnotation, Project
 from cascade_srn.apps.annotation.suggestions import QueueFilter, list_queue
-from cascade_srn.apps.web.bodies import BodyBudget, Reservation, read_message, wait_for_disconnect
+from cascade_srn.apps.web.bodies import (
+    BodyReader,
+    JsonForm,
+    Position,
+    Several,
+    wait_for_disconnect,
+)
 from cascade_srn.apps.web.refusals import (
     CLIENT_GONE,
     Refusal,
-    handle_http_error,
     json_response,
     unprocessable,
 )
-from cascade_srn.apps.web.settings import ServeSettings
-from cascade_srn.errors import CascadeError, TrainingError, did_you_mean
+from cascade_srn.errors import CascadeError, TrainingError
 from cascade_srn.formats.registry import FORMATS
 
 T = TypeVar("T")
 
 MAX_IMPORT = 64 << 20
+MAX_TEXT, MAX_NOTE, MAX_MARKS = 1_000, 20_000, 20_000
+DEFAULT_ANNOTATOR = "annotator"
+
+Short = Annotated[str, Field(max_length=MAX_TEXT)]
+Id = Annotated[str, Field(min_length=1, max_length=100)]
+Origin = Literal["person", "model"]
+Annotator = Annotated[str, Field(min_length=1, max_length=MAX_NAME, description="Name of the annotator.")]
 
 
-def project_routes(project: Project, learner: Learner, settings: ServeSettings) -> APIRouter:
+class EntityBody(JsonForm):
+    """An entity: half-open character offsets on word boundaries, and a label."""
+
+    id: Id
+    start: Position
+    end: Position
+    label: Short
+    origin: Origin = "person"
+
+
+class RelationBody(JsonForm):
+    """A relation. `head` and `tail` are ids of entities."""
+
+    id: Id
+    head: Id
+    tail: Id
+    label: Short
+    origin: Origin = "person"
+
+
+class AnnotationBody(JsonForm):
+    """The complete annotation of a document. `version` is that of the stored one it is based on."""
+
+    version: Position
+    state: Literal["new", "started", "done"]
+    note: Annotated[str, Field(max_length=MAX_NOTE)] = ""
+    entities: Annotated[Several[EntityBody], Field(max_length=MAX_MARKS)] = Field(default_factory=list)
+    relations: Annotated[Several[RelationBody], Field(max_length=MAX_MARKS)] = Field(default_factory=list)
+    rejected: Annotated[Several[Short], Field(max_length=MAX_MARKS)] = Field(default_factory=list)
+
+    def to_annotation(self) -> Annotation:
+        """Return the annotation."""
+        return Annotation(
+            self.version,
+            self.state,
+            self.note,
+            tuple(EntityMark(**one.model_dump()) for one in self.entities),
+            tuple(RelationMark(**one.model_dump()) for one in self.relations),
+            tuple(dict.fromkeys(self.rejected)),
+        )
+
+
+class _ProjectForm(BaseModel):
+    """Base class of query parameters: no unknown ones."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class AnnotatorForm(_ProjectForm):
+    """Whose annotation."""
+
+    annotator: Annotator = DEFAULT_ANNOTATOR
+
+
+class OverviewForm(_ProjectForm):
+    """Whose documents are counted as done. Default: those of anyone."""
+
+    annotator: Annotator | None = None
+
+
+class QueueForm(AnnotatorForm):
+    """A part of the list of documents."""
+
+    state: Literal["", "new", "started", "done"] = ""
+    search: Short = ""
+    offset: Annotated[int, Field(ge=0, le=1 << 40)] = 0
+    limit: Annotated[int, Field(ge=1, le=1_000)] = 50
+
+
+class AgreementForm(_ProjectForm):
+    """Two annotators."""
+
+    first: Annotator
+    second: Annotator
+
+
+class ExportForm(_ProjectForm):
+    """Format of the file, and whose annotations; default: the adjudicated or last ones of each document."""
+
+    format: Short = "jsonl"
+    annotator: Annotator | None = None
+
+
+class ImportForm(_ProjectForm):
+    """Format of the body, and the name to store its annotations under."""
+
+    format: Short = "jsonl"
+    annotator: Annotator = "imported"
+
+
+def project_routes(project: Project, learner: Learner, reader: BodyReader) -> APIRouter:
     """Make the routes of a project. Work that reads or writes files runs in threads."""
     router = APIRouter(prefix="/api")
-    budget = BodyBudget(settings.bodies_bytes)
-    add_document_routes(router, project, learner, settings, budget)
+    add_document_routes(router, project, learner, reader)
     add_training_routes(router, learner)
-    add_exchange_routes(router, project, learner, settings, budget)
+    add_exchange_routes(router, project, learner, reader)
 
     @router.get("/project")
-    def overview(form: Annotated[forms.ProjectQuery, Query()]) -> Response:
+    def overview(form: Annotated[OverviewForm, Query()]) -> Response:
         """Return the labels, guidelines and numbers of the project."""
         documents = list(project.documents.values())
         return json_response(
@@ -65,20 +162,18 @@ def project_routes(project: Project, learner: Learner, settings: ServeSettings) 
         )
 
     @router.get("/agreement")
-    def agreement(form: Annotated[forms.AgreementQuery, Query()]) -> Response:
+    def agreement(form: Annotated[AgreementForm, Query()]) -> Response:
         """Compare two annotators on the documents that both have done."""
         return json_response(_ask(lambda: measure_agreement(project, form.first, form.second).to_dict()))
 
     return router
 
 
-def add_document_routes(
-    router: APIRouter, project: Project, learner: Learner, settings: ServeSettings, budget: BodyBudget
-) -> None:
+def add_document_routes(router: APIRouter, project: Project, learner: Learner, reader: BodyReader) -> None:
     """Add the routes of documents and their annotations."""
 
     @router.get("/queue")
-    def queue(form: Annotated[forms.QueueQuery, Query()]) -> Response:
+    def queue(form: Annotated[QueueForm, Query()]) -> Response:
         """List documents, the most useful ones first."""
         wanted = QueueFilter(form.annotator, form.state, form.search)
         return json_response(
@@ -86,7 +181,7 @@ def add_document_routes(
         )
 
     @router.get("/documents/{id:path}")
-    def document(id: str, form: Annotated[forms.AnnotatorQuery, Query()]) -> Response:
+    def document(id: str, form: Annotated[AnnotatorForm, Query()]) -> Response:
         """Return a document with the annotation of a person and the suggestions of the model."""
         found = _find(project, id)
         learner.suggestions.refresh()
@@ -106,20 +201,12 @@ def add_document_routes(
 
     async def store(request: Request, id: str, annotator: str, by: str = "") -> Response:
         _find(project, id)
-        with budget.reservation() as reservation:
-            body = await read_message(
-                request,
-                forms.AnnotationBody,
-                limits=settings.limits,
-                reservation=reservation,
-                seconds=settings.request_seconds,
-                run_in_thread=_in_thread,
-            )
+        async with reader.read_json(request, AnnotationBody, asyncio.to_thread) as body:
             annotation = body.to_annotation()
         return await asyncio.to_thread(_store, project, id, annotator, annotation, by)
 
     @router.put("/documents/{id:path}/annotation")
-    async def annotate(id: str, form: Annotated[forms.AnnotatorQuery, Query()], request: Request) -> Response:
+    async def annotate(id: str, form: Annotated[AnnotatorForm, Query()], request: Request) -> Response:
         """Store the annotation of a document. It is on disk before the response is sent.
 
         A change that is based on an older version than the stored one is refused with 409 and the stored annotation.
@@ -129,7 +216,7 @@ def add_document_routes(
         return await store(request, id, form.annotator)
 
     @router.post("/documents/{id:path}/adjudication")
-    async def adjudicate(id: str, form: Annotated[forms.AnnotatorQuery, Query()], request: Request) -> Response:
+    async def adjudicate(id: str, form: Annotated[AnnotatorForm, Query()], request: Request) -> Response:
         """Store the agreed annotation of a document. `annotator` is who decided."""
         return await store(request, id, ADJUDICATED, form.annotator)
 
@@ -155,14 +242,12 @@ def add_training_routes(router: APIRouter, learner: Learner) -> None:
         return json_response(learner.status(), HTTPStatus.ACCEPTED)
 
 
-def add_exchange_routes(
-    router: APIRouter, project: Project, learner: Learner, settings: ServeSettings, budget: BodyBudget
-) -> None:
+def add_exchange_routes(router: APIRouter, project: Project, learner: Learner, reader: BodyReader) -> None:
     """Add the routes of export and import."""
     importing = asyncio.Lock()
 
     @router.get("/export", response_class=Response)
-    def export(form: Annotated[forms.ExportQuery, Query()]) -> Response:
+    def export(form: Annotated[ExportForm, Query()]) -> Response:
         """Return the documents that are done as a file, or as a ZIP archive for formats that are folders."""
         content = _ask(lambda: export_bytes(project, form.format, form.annotator))
         name = file_name(project, form.format)
@@ -170,22 +255,22 @@ def add_exchange_routes(
         return Response(content, headers=headers, media_type="application/octet-stream")
 
     @router.post("/import")
-    async def import_(form: Annotated[forms.ImportQuery, Query()], request: Request) -> Response:
+    async def import_(form: Annotated[ImportForm, Query()], request: Request) -> Response:
         """Store the annotations of a file, which is the body. Unknown documents are added to the project."""
         has_left = threading.Event()
 
         def check() -> None:
             if has_left.is_set():
-                raise _client_gone()
+                raise Refusal(CLIENT_GONE, "client_gone", "the client disconnected")
 
-        def work() -> dict[str, int]:
-            done = import_upload(project, upload, form.format, form.annotator, check)
-            if done.documents:
-                learner.suggest()
-            return {"documents": done.documents, "annotations": done.annotations}
+        async with reader.read_file(request, MAX_IMPORT, "Import it with cascade-srn project import") as data:
 
-        with budget.reservation() as reservation, TemporaryFile() as upload:
-            await _read_file(request, upload, reservation, settings.request_seconds)
+            def work() -> dict[str, int]:
+                done = import_upload(project, io.BytesIO(data), form.format, form.annotator, check)
+                if done.documents:
+                    learner.suggest()
+                return {"documents": done.documents, "annotations": done.annotations}
+
             waiting = asyncio.ensure_future(wait_for_disconnect(request))
             waiting.add_done_callback(lambda _: has_left.set())
             try:
@@ -194,39 +279,6 @@ def add_exchange_routes(
             finally:
                 # Also if the service is shutting down: the thread ends then, too.
                 waiting.cancel()
-
-
-async def _read_file(request: Request, upload: BinaryIO, reservation: Reservation, seconds: float) -> None:
-    """Write a body that is a file to an open file, within limits of size and time."""
-    n_bytes = 0
-    try:
-        async with asyncio.timeout(seconds):
-            async for chunk in request.stream():
-                n_bytes += len(chunk)
-                if n_bytes > MAX_IMPORT:
-                    raise Refusal(
-                        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                        "body_too_large",
-                        f"the file has more than {MAX_IMPORT:,} bytes",
-                        "Import it with cascade-srn project import",
-                        {"Connection": "close"},
-                    )
-                reservation.add(len(chunk))
-                upload.write(chunk)
-    except TimeoutError:
-        problem = f"the file did not arrive within {seconds:g} s"
-        raise Refusal(HTTPStatus.REQUEST_TIMEOUT, "request_timeout", problem, "Send it again") from None
-    except ClientDisconnect:
-        raise _client_gone() from None
-    # The connection ends a body early if it is invalid or the service is shutting down.
-    refusal = getattr(request.state, "refusal", None)
-    if refusal is not None:
-        raise refusal
-    upload.seek(0)
-
-
-def _client_gone() -> Refusal:
-    return Refusal(CLIENT_GONE, "client_gone", "the client disconnected")
 
 
 def _find(project: Project, id: str) -> Any:
@@ -240,8 +292,8 @@ def _store(project: Project, id: str, annotator: str, annotation: Annotation, by
     try:
         saved = _ask(lambda: project.save(id, annotator, annotation, by=by))
     except OutdatedAnnotation as error:
-        content = _error_body(Refusal(HTTPStatus.CONFLICT, "outdated", error.problem, error.hint))
-        return json_response(content | {"annotation": error.stored.to_dict()}, HTTPStatus.CONFLICT)
+        refusal = Refusal(HTTPStatus.CONFLICT, "outdated", error.problem, error.hint)
+        return json_response(refusal.to_dict() | {"annotation": error.stored.to_dict()}, refusal.status)
     return json_response({"version": saved.version})
 
 
@@ -260,41 +312,3 @@ def _ask(work: Callable[[], T]) -> T:
         raise Refusal(
             HTTPStatus.INSUFFICIENT_STORAGE, "not_written", problem, "Check the disk and the permissions"
         ) from error
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    return await asyncio.to_thread(work)
-
-
-def _error_body(refusal: Refusal) -> dict[str, Any]:
-    parts = {"code": refusal.code, "message": refusal.message(), "problem": refusal.problem, "hint": refusal.hint}
-    return {"error": parts}
-
-
-async def handle_refusal(request: Request, error: Exception) -> Response:
-    """Handle a refusal: the response also has problem and hint apart."""
-    assert isinstance(error, Refusal)
-    return json_response(_error_body(error), error.status, error.headers)
-
-
-async def handle_invalid_query(request: Request, error: Exception) -> Response:
-    """Handle query parameters that do not fit their form. The values are not quoted."""
-    assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    name = str(next((part for part in first["loc"][1:] if isinstance(part, str)), "query"))[:40]
-    if first["type"] == "missing":
-        refusal = unprocessable(f"the parameter {name} is missing", "See /docs for all parameters")
-    elif first["type"] == "extra_forbidden":
-        known = {field for form in forms.QUERIES for field in form.model_fields}
-        refusal = unprocessable(f"there is no parameter {name!r}", did_you_mean(name, known))
-    else:
-        reason = first["msg"].removeprefix("Input should be ").removeprefix("a valid ")
-        refusal = unprocessable(f"the parameter {name} is invalid", f"Expected: {reason}")
-    return await handle_refusal(request, refusal)
-
-
-HANDLERS: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
-    Refusal: handle_refusal,
-    HTTPException: handle_http_error,
-    RequestValidationError: handle_invalid_query,
-}

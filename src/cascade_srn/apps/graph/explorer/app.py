@@ -1,28 +1,48 @@
-"""The explorer as an ASGI application: JSON about neighbourhoods of a graph, and a page that draws them."""
+"""The explorer as an ASGI application: JSON and tables about neighbourhoods of a graph, and a page that draws them."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import asyncio
+import csv
+import io
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Annotated, Any
 
-from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
-from fastapi.openapi.utils import get_openapi
+from fastapi import APIRouter, Depends, FastAPI, Query
 from fastapi.responses import Response
-from starlette.exceptions import HTTPException
 
-from cascade_srn.apps.graph.explore import Explorer
-from cascade_srn.apps.graph.explorer.queries import handle_invalid_query
-from cascade_srn.apps.graph.explorer.routes import api_paths, graph_routes, page_routes
-from cascade_srn.apps.service.app import middleware_layers
-from cascade_srn.apps.service.routes import LICENSE
-from cascade_srn.apps.service.run import serve_app
+from cascade_srn.apps.graph.explore import Explorer, NotInGraph, with_names
+from cascade_srn.apps.graph.explorer import queries
+from cascade_srn.apps.graph.explorer.evidence import draw_evidence, graph_schema
+from cascade_srn.apps.web.app import WebPart, create_web_app, error_responses
+from cascade_srn.apps.web.assets import page_assets, show_links
 from cascade_srn.apps.web.metrics import Metrics
-from cascade_srn.apps.web.refusals import Refusal, handle_http_error, handle_refusal, json_response
+from cascade_srn.apps.web.refusals import Refusal, json_response, unavailable, unprocessable
+from cascade_srn.apps.web.run import serve_app
 from cascade_srn.apps.web.settings import ServeSettings
-from cascade_srn.drawing.render import environment
-from cascade_srn.version import __version__
+from cascade_srn.errors import CascadeError
 
 DESCRIPTION = "Neighbourhoods, evidence and rankings of a graph. Every error has the same form: a code and a message."
+EDGE_COLUMNS = (
+    *("head", "head_name", "head_label", "label", "tail", "tail_name", "tail_label", "n", "n_documents"),
+    *("best_score", "mean_score", "first_date", "last_date", "symmetric", "flag"),
+)
+RANKING_COLUMNS = ("node", "name", "label", "n", "n_documents", "best_score", "first_date", "last_date")
+EVIDENCE_COLUMNS = (
+    *("document", "document_id", "title", "date", "score", "sentence_text", "sentence_start", "sentence_end"),
+    *("head_text", "head_start", "head_end", "tail_text", "tail_start", "tail_end", "model", "version"),
+)
+# Questions that the database works on at the same time, and the seconds that others wait for their turn.
+MAX_QUESTIONS, TURN_SECONDS = 4, 2.0
+ERRORS = error_responses(
+    {
+        401: "The API key is missing or wrong.",
+        404: "The graph has no such node or edge.",
+        422: "A parameter is invalid; see the message.",
+        503: "Too many questions are in progress; see Retry-After.",
+    }
+)
+CSV_RESPONSE: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {}}, "description": "A table."}}
 
 
 def create_explorer(explorer: Explorer, settings: ServeSettings | None = None) -> FastAPI:
@@ -34,50 +54,21 @@ def create_explorer(explorer: Explorer, settings: ServeSettings | None = None) -
         explorer: The graph.
         settings: Settings of the service; those about the model are not used.
 
-    Returns:
-        The application. ``app.state.metrics`` counts its requests.
-
     Example:
         >>> app = create_explorer(Explorer("graph"))  # doctest: +SKIP
     """
     settings = ServeSettings() if settings is None else settings
-    environment()  # fails now, and not at the first drawing, if jinja2 is missing
-    metrics = Metrics()
-    routes = graph_routes(explorer)
+    own = WebPart(graph_routes(explorer), page_assets("graph/explorer/page"), close=explorer.close)
+    return create_web_app(own, settings, Metrics(), title="cascade-srn graph", description=DESCRIPTION)
 
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        yield
-        explorer.close()
 
-    app = FastAPI(
-        title="cascade-srn graph",
-        version=__version__,
-        lifespan=lifespan,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        middleware=middleware_layers(settings, metrics, api_paths(routes)),
-        exception_handlers={
-            Refusal: handle_refusal,
-            HTTPException: handle_http_error,
-            RequestValidationError: handle_invalid_query,
-        },
-    )
-    app.include_router(routes)
-
-    @app.get("/health")
-    def health() -> Response:
-        """Check whether the service is alive."""
-        return json_response({"status": "alive"})
-
-    description = get_openapi(
-        title=app.title, version=__version__, description=DESCRIPTION, routes=app.routes, license_info=LICENSE
-    )
-    app.openapi = lambda: description  # type: ignore[method-assign]
-    app.include_router(page_routes(description))
-    app.state.metrics = metrics
-    return app
+def explorer_part(folder: str | Path) -> WebPart:
+    """Make the explorer of the graph in a folder as a part of another application, which has its own ``/docs``."""
+    assets = page_assets("graph/explorer/page")
+    index = assets["/index.html"]
+    assets["/index.html"] = show_links(replace(index, content=index.content.replace(b'href="docs"', b'href="../docs"')))
+    explorer = Explorer(folder)
+    return WebPart(graph_routes(explorer), assets, close=explorer.close)
 
 
 def serve_graph(
@@ -96,4 +87,115 @@ def serve_graph(
     """
     settings = ServeSettings() if settings is None else settings
     app = create_explorer(Explorer(folder), settings)
-    serve_app(app, settings, app.state.metrics, on_ready=on_ready)
+    serve_app(app, settings, on_ready=on_ready)
+
+
+def graph_routes(explorer: Explorer) -> APIRouter:
+    """Make the routes of all questions to a graph.
+
+    They are plain functions, which the framework runs in threads, because the database blocks. Their number at work is
+    limited, so that expensive questions of many clients do not delay each other without end.
+    """
+    turns = asyncio.Semaphore(MAX_QUESTIONS)
+
+    async def take_turn() -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(TURN_SECONDS):
+                await turns.acquire()
+        except TimeoutError:
+            problem = "too many questions to the graph are in progress"
+            raise unavailable("graph_busy", problem, "Try again soon", retry_after=2) from None
+        try:
+            yield
+        finally:
+            turns.release()
+
+    router = APIRouter(prefix="/api", responses=ERRORS, dependencies=[Depends(take_turn)])
+    schema = graph_schema(explorer.overview)
+
+    @router.get("/overview")
+    def overview() -> Response:
+        """Return numbers, labels and years of the graph, and its best-connected nodes."""
+        return json_response(explorer.overview)
+
+    @router.get("/search")
+    def search(form: Annotated[queries.SearchForm, Query()]) -> Response:
+        """Find nodes by the beginning or a part of a name, best first. `form` is the form that matches."""
+        return _answer(lambda: {"nodes": explorer.search(form.q, types=form.type, limit=form.limit)})
+
+    @router.get("/node")
+    def node(form: Annotated[queries.NodeForm, Query()]) -> Response:
+        """Return a node with its forms in the texts, the reasons of its merges, and its relations by type."""
+        return _answer(lambda: explorer.node(form.node))
+
+    @router.get("/neighbourhood")
+    def neighbourhood(form: Annotated[queries.NeighbourhoodForm, Query()]) -> Response:
+        """Return nodes, their best neighbours, and the edges between all of them."""
+        return _answer(lambda: explorer.neighbourhood(form.node, form.filters(), limit=form.limit))
+
+    @router.get("/neighbourhood.csv", response_class=Response, responses=CSV_RESPONSE)
+    def neighbourhood_csv(form: Annotated[queries.NeighbourhoodForm, Query()]) -> Response:
+        """Return the edges of a neighbourhood as a table."""
+
+        def find() -> list[dict[str, Any]]:
+            found = explorer.neighbourhood(form.node, form.filters(), limit=form.limit)
+            return with_names(found["edges"], found["nodes"])
+
+        return _table("edges.csv", EDGE_COLUMNS, find)
+
+    @router.get("/evidence")
+    def evidence(form: Annotated[queries.EvidenceForm, Query()]) -> Response:
+        """Return the sentences that an edge comes from. `drawing` is an HTML fragment that needs /stylesheet.css."""
+
+        def find() -> dict[str, Any]:
+            found = explorer.evidence(form.edge, form.filters(), limit=form.limit, offset=form.offset)
+            label = found["edge"]["label"]
+            rows = [{**row, "drawing": draw_evidence(row, label, schema)} for row in found["evidence"]]
+            return {**found, "evidence": rows}
+
+        return _answer(find)
+
+    @router.get("/evidence.csv", response_class=Response, responses=CSV_RESPONSE)
+    def evidence_csv(form: Annotated[queries.EvidenceForm, Query()]) -> Response:
+        """Return the evidence of an edge as a table."""
+        return _table(
+            "evidence.csv",
+            EVIDENCE_COLUMNS,
+            lambda: explorer.evidence(form.edge, form.filters(), limit=form.limit, offset=form.offset)["evidence"],
+        )
+
+    @router.get("/ranking")
+    def ranking(form: Annotated[queries.RankingForm, Query()]) -> Response:
+        """Rank nodes by the number of documents."""
+        return _answer(lambda: explorer.ranking(**form.arguments()))
+
+    @router.get("/ranking.csv", response_class=Response, responses=CSV_RESPONSE)
+    def ranking_csv(form: Annotated[queries.RankingForm, Query()]) -> Response:
+        """Return a ranking as a table."""
+        return _table("ranking.csv", RANKING_COLUMNS, lambda: explorer.ranking(**form.arguments())["rows"])
+
+    return router
+
+
+def _answer(find: Callable[[], Any]) -> Response:
+    return json_response(_find(find))
+
+
+def _table(name: str, columns: Sequence[str], find: Callable[[], Iterable[Mapping[str, Any]]]) -> Response:
+    """Make a response with a CSV file (RFC 4180, UTF-8)."""
+    content = io.StringIO()
+    writer = csv.DictWriter(content, columns, extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(_find(find))
+    headers = {"Cache-Control": "no-store", "Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content.getvalue().encode(), headers=headers, media_type="text/csv")
+
+
+def _find(find: Callable[[], Any]) -> Any:
+    """Ask the graph. Its errors are those of the request."""
+    try:
+        return find()
+    except NotInGraph as error:
+        raise Refusal(404, "not_in_graph", error.problem, error.hint) from error
+    except CascadeError as error:
+        raise unprocessable(error.problem, error.hint) from error

@@ -1,16 +1,11 @@
-"""Query parameters of the explorer, and messages for invalid ones."""
+"""Query parameters of the explorer."""
 
 from typing import Annotated, Any, Literal
 
-from fastapi import Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from cascade_srn.apps.graph.explore import MAX_CENTRES, MAX_NEIGHBOURS, MAX_ROWS
 from cascade_srn.apps.graph.explore_sql import Filters
-from cascade_srn.apps.web.refusals import refusal_response, unprocessable
-from cascade_srn.errors import did_you_mean
 
 # Longest id of a node, label or query.
 MAX_TEXT = 1000
@@ -110,20 +105,3 @@ class RankingForm(FilterForm):
             "limit": self.limit,
             "offset": self.offset,
         }
-
-
-FORMS = (SearchForm, NodeForm, NeighbourhoodForm, EvidenceForm, RankingForm)
-
-
-async def handle_invalid_query(request: Request, error: Exception) -> Response:
-    """Handle query parameters that do not fit their form. The values are not quoted."""
-    assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    name = str(next((part for part in first["loc"][1:] if isinstance(part, str)), "query"))[:40]
-    if first["type"] == "missing":
-        return refusal_response(unprocessable(f"the parameter {name} is missing", "See /docs for all parameters"))
-    if first["type"] == "extra_forbidden":
-        known = {field for form in FORMS for field in form.model_fields}
-        return refusal_response(unprocessable(f"there is no parameter {name!r}", did_you_mean(name, known)))
-    reason = first["msg"].removeprefix("Input should be ").removeprefix("a valid ")
-    return refusal_response(unprocessable(f"the parameter {name} is invalid", f"Expected: {reason}"))
