@@ -312,7 +312,7 @@ def _make_engine(
     name: str, workers: int | str, shard_timeout: float | None, address: str | None, gpus_per_worker: float | None
 ) -> CorpusEngine:
     if name == "local":
-        from cascade_srn.apps.corpus import LocalEngine
+        from cascade_srn.apps.corpus.local import LocalEngine
 
         return LocalEngine(workers, shard_timeout=shard_timeout)
     from cascade_srn.apps.corpus.ray import RayEngine
