@@ -17,7 +17,7 @@ from tests.apps.web.live_app import PATIENCE
 from cascade_srn.apps.service import run
 from cascade_srn.apps.service.run import ModelSource, serve
 from cascade_srn.apps.web.settings import ServeSettings
-from cascade_srn.errors import ConfigError
+from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.lab.benchmarks.serve import is_equal
 
 ROOT = Path(__file__).parents[3]
@@ -97,7 +97,9 @@ def wait_until(condition):
 
 
 @pytest.mark.slow
-def test_two_workers_answer_and_survive_the_death_of_one(tmp_path):
+@pytest.mark.skipif(sys.platform == "win32", reason="uses signals of POSIX")
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_two_workers_answer_survive_the_death_of_one_and_end_with_their_parent(tmp_path, end):
     psutil = pytest.importorskip("psutil")
     extractor = random_extractor()
     extractor.save_pretrained(tmp_path / "model")
@@ -116,7 +118,9 @@ def test_two_workers_answer_and_survive_the_death_of_one(tmp_path):
                 assert is_equal(found.json()["documents"], expected)
 
             def pids():
-                return {child.pid for child in parent.children() if "spawn_main" in " ".join(child.cmdline())}
+                """Return the workers that live, without the resource tracker of Python."""
+                alive = [child for child in parent.children() if child.status() != psutil.STATUS_ZOMBIE]
+                return {child.pid for child in alive if "spawn_main" in " ".join(child.cmdline())}
 
             parent = psutil.Process(process.pid)
             before = pids()
@@ -129,8 +133,34 @@ def test_two_workers_answer_and_survive_the_death_of_one(tmp_path):
             wait_until(lambda: len(re.findall('ready{worker="[01]"} 1', httpx.get(f"{url}/metrics").text)) == 2)
             answer()
             last = pids()
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(PATIENCE) == 0
-            assert not any(map(psutil.pid_exists, last))
+            process.send_signal(end)
+            assert process.wait(PATIENCE) == (0 if end == signal.SIGTERM else -end)
+            wait_until(lambda: not any(map(psutil.pid_exists, last)))
         finally:
             process.kill()
+
+
+def fail_to_load():
+    raise ModelError("there is no model here")
+
+
+FAILING_WORKERS = """
+from tests.apps.service.test_run import fail_to_load
+from cascade_srn.apps.service.run import serve
+from cascade_srn.apps.web.settings import ServeSettings
+
+if __name__ == "__main__":
+    serve(fail_to_load, ServeSettings(port=0, workers=2))
+"""
+
+
+@pytest.mark.slow
+def test_workers_that_cannot_load_their_model_end_the_service(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(FAILING_WORKERS, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, script], cwd=ROOT, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "ModelError: there is no model here" in done.stderr
+    assert done.stderr.rstrip().splitlines()[-1].startswith("cascade_srn.errors.CascadeError: a worker could not load")

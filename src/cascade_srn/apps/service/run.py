@@ -44,7 +44,7 @@ logger = logging.getLogger("cascade_srn.apps.service")
 # default of 5 ms, a thread that splits a large text would delay each of hundreds of operations.
 SWITCH_SECONDS = 0.00005
 # Seconds after which a worker that does not respond is replaced. Imports of large libraries take long on busy machines.
-RESPONSE_SECONDS = 120
+RESPONSE_SECONDS = 30
 _POLL_SECONDS = 0.1
 # Exit code after Ctrl-C.
 INTERRUPTED = 130
