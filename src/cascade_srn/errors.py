@@ -86,7 +86,7 @@ def require(module: str, *, extra: str = "") -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != library:
             raise
-        wanted = f"'cascade-srn[{extra}]'" if extra else library
+        wanted = f"'cascade-srn[{extra}]'" if extra else library.replace("_", "-")
         raise MissingExtraError(f"{library} is not installed", f"Run pip install {wanted}") from error
 
 

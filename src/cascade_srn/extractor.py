@@ -550,7 +550,7 @@ def load_model(folder: Path, *, device: str = "auto", precision: str = "auto", r
     if missing:
         raise ModelError(
             f"the model in {str(folder)!r} needs {' and '.join(missing)}, which this installation does not have",
-            "Run pip install 'cascade-srn[torch]', or use a model that runs without torch",
+            "Run pip install 'cascade-srn[train]', or use a model that runs without torch",
         )
     from cascade_srn.model.model import Model
 

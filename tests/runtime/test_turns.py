@@ -148,7 +148,7 @@ def test_an_extractor_over_it():
 
 @pytest.mark.parametrize(
     ("is_exported", "missing", "hint"),
-    [(True, [], "export"), (True, ["torch"], "export"), (False, [], "runtime="), (False, ["torch"], "[torch]")],
+    [(True, [], "export"), (True, ["torch"], "export"), (False, [], "runtime="), (False, ["torch"], "[train]")],
 )
 def test_what_only_torch_can_do(is_exported, missing, hint, monkeypatch):
     monkeypatch.setattr("cascade_srn.runtime.model.missing_for_torch", lambda: missing)

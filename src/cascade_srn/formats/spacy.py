@@ -29,8 +29,8 @@ def sniff(head: str, path: Path) -> bool:
 
 
 def _import() -> Any:
-    require("spacy.tokens", extra="spacy")
-    return require("spacy", extra="spacy")
+    require("spacy.tokens")
+    return require("spacy")
 
 
 def read(path: Path, context: ReadContext) -> Iterator[Document]:

@@ -204,7 +204,7 @@ def check_device(device: str, *, is_exported: bool) -> None:
 
 def _torch_hint() -> str:
     if missing_for_torch():
-        return "run pip install 'cascade-srn[torch]'"
+        return "run pip install 'cascade-srn[train]'"
     return "load the model with this device and precision, or with runtime='torch'"
 
 

@@ -231,7 +231,7 @@ class TestInPlace:
         lines = done.stderr.splitlines()
         assert len(lines) == len(refused)
         for line, arguments in zip(lines, refused, strict=True):
-            assert "cascade-srn[torch]" in line, (arguments, line)
+            assert "cascade-srn[train]" in line, (arguments, line)
 
 
 def store_as(folder, dtype):

@@ -15,7 +15,7 @@ from cascade_srn.apps.integrations.graphs import (
 )
 from cascade_srn.errors import require
 
-require("langchain_community", extra="langchain")
+require("langchain_community")
 from langchain_community.graphs.graph_document import GraphDocument, Node, Relationship  # noqa: E402
 from langchain_core.documents import Document as LangChainDocument  # noqa: E402
 

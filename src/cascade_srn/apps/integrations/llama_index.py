@@ -10,7 +10,7 @@ from cascade_srn.apps.integrations.graphs import GraphAdapter, GraphEntity, Grap
 from cascade_srn.errors import require
 from cascade_srn.extractor import Extractor
 
-require("llama_index.core", extra="llama-index")
+require("llama_index.core")
 from llama_index.core.bridge.pydantic import PrivateAttr  # noqa: E402
 from llama_index.core.graph_stores.types import KG_NODES_KEY, KG_RELATIONS_KEY, EntityNode, Relation  # noqa: E402
 from llama_index.core.schema import BaseNode, MetadataMode, TransformComponent  # noqa: E402

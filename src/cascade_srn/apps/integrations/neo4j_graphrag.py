@@ -15,7 +15,7 @@ from cascade_srn.apps.integrations.graphs import (
 from cascade_srn.errors import ConfigError, require
 from cascade_srn.inference.streaming import BadText
 
-require("neo4j_graphrag", extra="neo4j")
+require("neo4j_graphrag")
 from neo4j_graphrag.experimental.components.entity_relation_extractor import (  # noqa: E402
     EntityRelationExtractor,
     OnError,

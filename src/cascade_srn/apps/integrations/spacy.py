@@ -17,7 +17,7 @@ from cascade_srn.inference.streaming import BadText
 from cascade_srn.inference.thresholds import ThresholdsLike
 from cascade_srn.types import Document, Entity
 
-require("spacy", extra="spacy")
+require("spacy")
 from spacy.language import Language  # noqa: E402
 from spacy.pipeline import Pipe  # noqa: E402
 from spacy.tokens import Doc, Span, SpanGroup  # noqa: E402

@@ -43,7 +43,7 @@ def output_schema(schema: "StructType") -> "StructType":
     Raises:
         CascadeError: If pyspark is not installed, or a column of the input has the name of a new one.
     """
-    StructType = require("pyspark.sql.types", extra="spark").StructType
+    StructType = require("pyspark.sql.types").StructType
     taken = [name for name in _NAMES if name in schema.names]
     if taken:
         raise ConfigError(f"the input has a column {taken[0]!r} already", "Rename it, or drop it")

@@ -234,7 +234,8 @@ class WorkerApp:
         _prepare_process()
         number, lock = self._claim_number()
         slot = worker_slots(self.source, self.settings.workers)[number]
-        source, known = self.source, ()
+        source: Callable[[], Extractor] = self.source
+        known: tuple[()] | tuple[Path, str, str] = ()
         if isinstance(source, ModelSource):
             source = replace(source, device=slot.device)
             known = (source.folder, source.device, source.precision)

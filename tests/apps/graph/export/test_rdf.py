@@ -204,5 +204,5 @@ def test_a_missing_library_is_reported(sample_graph, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyoxigraph", None)
     with pytest.raises(MissingExtraError) as caught:
         export_graph(sample_graph, tmp_path / "graph.ttl")
-    assert "cascade-srn[rdf]" in caught.value.hint
+    assert "cascade-srn[graph]" in caught.value.hint
     assert not (tmp_path / "graph.ttl").exists()

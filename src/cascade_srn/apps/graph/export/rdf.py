@@ -101,7 +101,7 @@ def write(format: str, graph: FilteredGraph, handle: BinaryIO, base_iri: str) ->
     if format == "jsonld":
         write_jsonld(resources, handle, prefixes)
         return
-    oxigraph = require("pyoxigraph", extra="rdf")
+    oxigraph = require("pyoxigraph", extra="graph")
     triples = _to_triples(oxigraph, resources, prefixes)
     if format == "ntriples":
         oxigraph.serialize(triples, handle, oxigraph.RdfFormat.N_TRIPLES)
