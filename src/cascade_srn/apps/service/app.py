@@ -32,7 +32,11 @@ from cascade_srn.version import __version__
 M = TypeVar("M", bound=JsonForm)
 
 DESCRIPTION = "Entities and relations from text. Every error has the same form: a code and a message."
-BODIES = {"/extract": messages.ExtractRequest, "/draw": messages.DrawRequest, "/convert": messages.ConvertRequest}
+BODIES: dict[str, type[JsonForm]] = {
+    "/extract": messages.ExtractRequest,
+    "/draw": messages.DrawRequest,
+    "/convert": messages.ConvertRequest,
+}
 ERRORS = error_responses(
     {
         400: "The body is not JSON.",
