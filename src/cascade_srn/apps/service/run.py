@@ -234,13 +234,13 @@ class WorkerApp:
         _prepare_process()
         number, lock = self._claim_number()
         slot = worker_slots(self.source, self.settings.workers)[number]
-        source: Callable[[], Extractor] = self.source
-        known: tuple[()] | tuple[Path, str, str] = ()
+        n_threads = min(slot.n_threads, count_threads())  # fewer if OMP_NUM_THREADS says so
+        source = self.source
         if isinstance(source, ModelSource):
             source = replace(source, device=slot.device)
-            known = (source.folder, source.device, source.precision)
-        # Fewer threads if OMP_NUM_THREADS says so.
-        set_threads(min(slot.n_threads, count_threads()), *known)
+            set_threads(n_threads, source.folder, source.device, source.precision)
+        else:
+            set_threads(n_threads)
         metrics = WorkerMetrics(number, self.folder)
         app = create_app(source, self.settings, metrics, parts={path: make() for path, make in self.parts.items()})
         app.state.lock = lock  # held until the process ends

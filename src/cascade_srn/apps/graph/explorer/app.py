@@ -6,13 +6,14 @@ import io
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, Query
 from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, Field
 
-from cascade_srn.apps.graph.explore import Explorer, NotInGraph, with_names
-from cascade_srn.apps.graph.explorer import queries
+from cascade_srn.apps.graph.explore import MAX_CENTRES, MAX_NEIGHBOURS, MAX_ROWS, Explorer, NotInGraph, with_names
+from cascade_srn.apps.graph.explore_sql import Filters
 from cascade_srn.apps.graph.explorer.evidence import draw_evidence, graph_schema
 from cascade_srn.apps.web.app import WebPart, create_web_app, error_responses
 from cascade_srn.apps.web.assets import page_assets, show_links
@@ -43,6 +44,106 @@ ERRORS = error_responses(
     }
 )
 CSV_RESPONSE: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {}}, "description": "A table."}}
+
+
+# Longest id of a node, label or query.
+MAX_TEXT = 1000
+# Largest number that the database can hold.
+MAX_NUMBER = (1 << 63) - 1
+
+Text = Annotated[str, Field(max_length=MAX_TEXT)]
+Year = Annotated[int | None, Field(ge=0, le=9999)]
+Offset = Annotated[int, Field(ge=0, le=MAX_NUMBER)]
+
+
+class QueryForm(BaseModel):
+    """Base class of all forms: no unknown parameters."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class FilterForm(QueryForm):
+    """Which edges are shown. Parameters for labels may be repeated."""
+
+    type: Annotated[list[Text], Field(description="Entity types of neighbours. Default: all.")] = []
+    relation: Annotated[list[Text], Field(description="Relation types. Default: all.")] = []
+    min_score: Annotated[float, Field(ge=0, le=1, description="Lowest score.")] = 0.0
+    min_count: Annotated[int, Field(ge=1, le=MAX_NUMBER, description="Fewest pieces of evidence.")] = 1
+    first_year: Annotated[Year, Field(description="First year of the evidence.")] = None
+    last_year: Annotated[Year, Field(description="Last year of the evidence.")] = None
+
+    def filters(self) -> Filters:
+        """Return the filters of a graph."""
+        return Filters(
+            types=tuple(self.type),
+            relations=tuple(self.relation),
+            min_score=self.min_score,
+            min_count=self.min_count,
+            first_year=self.first_year,
+            last_year=self.last_year,
+        )
+
+
+class SearchForm(QueryForm):
+    """A search for nodes."""
+
+    q: Annotated[Text, Field(description="Beginning or part of a name, in any case.")]
+    type: Annotated[list[Text], Field(description="Entity types. Default: all.")] = []
+    limit: Annotated[int, Field(ge=1, le=100)] = 12
+
+
+class NodeForm(QueryForm):
+    """A node."""
+
+    node: Annotated[Text, Field(description="Id of the node.")]
+
+
+class NeighbourhoodForm(FilterForm):
+    """Nodes and their best neighbours."""
+
+    node: Annotated[list[Text], Field(min_length=1, max_length=MAX_CENTRES, description="Ids of the nodes to expand.")]
+    limit: Annotated[int, Field(ge=1, le=MAX_NEIGHBOURS, description="Most edges of each of these nodes.")] = 25
+
+
+class EvidenceForm(FilterForm):
+    """The evidence of an edge. Of the filters, only the score and the years apply."""
+
+    edge: Annotated[int, Field(ge=0, le=MAX_NUMBER, description="Number of the edge.")]
+    limit: Annotated[int, Field(ge=1, le=MAX_ROWS)] = 10
+    offset: Offset = 0
+
+
+class RankingForm(FilterForm):
+    """A ranking of nodes: of all, of those in the documents of a node, or of those with a relation to a node.
+
+    With a node, `relation` is one relation of it. `type` is the type of the ranked nodes.
+    """
+
+    type: Annotated[list[Text], Field(max_length=1, description="Entity type of the ranked nodes. Default: all.")] = []
+    relation: Annotated[list[Text], Field(max_length=1, description="Relation with the node.")] = []
+    node: Annotated[Text | None, Field(description="Id of the node that the ranked ones are related to.")] = None
+    direction: Annotated[
+        Literal["in", "out"], Field(description="in: the ranked nodes are heads; out: they are tails.")
+    ] = "in"
+    limit: Annotated[int, Field(ge=1, le=MAX_ROWS)] = 25
+    offset: Offset = 0
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of ``Explorer.ranking``."""
+        return {
+            "type": next(iter(self.type), None),
+            "relation": next(iter(self.relation), None),
+            "node": self.node,
+            "direction": self.direction,
+            "filters": Filters(
+                min_score=self.min_score,
+                min_count=self.min_count,
+                first_year=self.first_year,
+                last_year=self.last_year,
+            ),
+            "limit": self.limit,
+            "offset": self.offset,
+        }
 
 
 def create_explorer(explorer: Explorer, settings: ServeSettings | None = None) -> FastAPI:
@@ -119,22 +220,22 @@ def graph_routes(explorer: Explorer) -> APIRouter:
         return json_response(explorer.overview)
 
     @router.get("/search")
-    def search(form: Annotated[queries.SearchForm, Query()]) -> Response:
+    def search(form: Annotated[SearchForm, Query()]) -> Response:
         """Find nodes by the beginning or a part of a name, best first. `form` is the form that matches."""
         return _answer(lambda: {"nodes": explorer.search(form.q, types=form.type, limit=form.limit)})
 
     @router.get("/node")
-    def node(form: Annotated[queries.NodeForm, Query()]) -> Response:
+    def node(form: Annotated[NodeForm, Query()]) -> Response:
         """Return a node with its forms in the texts, the reasons of its merges, and its relations by type."""
         return _answer(lambda: explorer.node(form.node))
 
     @router.get("/neighbourhood")
-    def neighbourhood(form: Annotated[queries.NeighbourhoodForm, Query()]) -> Response:
+    def neighbourhood(form: Annotated[NeighbourhoodForm, Query()]) -> Response:
         """Return nodes, their best neighbours, and the edges between all of them."""
         return _answer(lambda: explorer.neighbourhood(form.node, form.filters(), limit=form.limit))
 
     @router.get("/neighbourhood.csv", response_class=Response, responses=CSV_RESPONSE)
-    def neighbourhood_csv(form: Annotated[queries.NeighbourhoodForm, Query()]) -> Response:
+    def neighbourhood_csv(form: Annotated[NeighbourhoodForm, Query()]) -> Response:
         """Return the edges of a neighbourhood as a table."""
 
         def find() -> list[dict[str, Any]]:
@@ -144,7 +245,7 @@ def graph_routes(explorer: Explorer) -> APIRouter:
         return _table("edges.csv", EDGE_COLUMNS, find)
 
     @router.get("/evidence")
-    def evidence(form: Annotated[queries.EvidenceForm, Query()]) -> Response:
+    def evidence(form: Annotated[EvidenceForm, Query()]) -> Response:
         """Return the sentences that an edge comes from. `drawing` is an HTML fragment that needs /stylesheet.css."""
 
         def find() -> dict[str, Any]:
@@ -156,7 +257,7 @@ def graph_routes(explorer: Explorer) -> APIRouter:
         return _answer(find)
 
     @router.get("/evidence.csv", response_class=Response, responses=CSV_RESPONSE)
-    def evidence_csv(form: Annotated[queries.EvidenceForm, Query()]) -> Response:
+    def evidence_csv(form: Annotated[EvidenceForm, Query()]) -> Response:
         """Return the evidence of an edge as a table."""
         return _table(
             "evidence.csv",
@@ -165,12 +266,12 @@ def graph_routes(explorer: Explorer) -> APIRouter:
         )
 
     @router.get("/ranking")
-    def ranking(form: Annotated[queries.RankingForm, Query()]) -> Response:
+    def ranking(form: Annotated[RankingForm, Query()]) -> Response:
         """Rank nodes by the number of documents."""
         return _answer(lambda: explorer.ranking(**form.arguments()))
 
     @router.get("/ranking.csv", response_class=Response, responses=CSV_RESPONSE)
-    def ranking_csv(form: Annotated[queries.RankingForm, Query()]) -> Response:
+    def ranking_csv(form: Annotated[RankingForm, Query()]) -> Response:
         """Return a ranking as a table."""
         return _table("ranking.csv", RANKING_COLUMNS, lambda: explorer.ranking(**form.arguments())["rows"])
 
