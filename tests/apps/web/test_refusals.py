@@ -180,7 +180,8 @@ def test_paths_and_methods(service):
     assert answer.headers["allow"] == "POST"
     refusal(service.client.request("PUT", "/extract"), 405, "method_not_allowed")
     refusal(service.client.request("BREW", "/extract"), 405, "method_not_allowed")
-    for path, allowed in (("/extract", "POST"), ("/schema", "GET"), ("/", "GET, HEAD"), ("/page.css", "GET, HEAD")):
+    page = "/service/page/page.css"
+    for path, allowed in (("/extract", "POST"), ("/schema", "GET"), ("/", "GET, HEAD"), (page, "GET, HEAD")):
         answer = service.client.options(path)
         refusal(answer, 405, "method_not_allowed")
         assert answer.headers["allow"] == allowed
