@@ -11,7 +11,7 @@ from cascade_srn.formats.files import BYTE_ORDER_MARK, unique_keys
 from cascade_srn.inputs.fields import BadValueError
 from cascade_srn.inputs.open import OpenFile, damaged
 from cascade_srn.storage.files import EncodingError, read_errors
-from cascade_srn.storage.limits import LINE_VARIABLE, WORDS_VARIABLE, read_limits
+from cascade_srn.storage.limits import FILE_VARIABLE, LINE_VARIABLE, WORDS_VARIABLE, read_limits
 
 _CHUNK = 1 << 17
 # NaN is accepted, since Python writes it in fields that are not read.
@@ -234,8 +234,11 @@ class WholeText(ContentRecords):
     def __init__(self, file: OpenFile, field: str, max_bytes: int | None = None) -> None:
         super().__init__(file)
         self._field = field
-        self._limit = read_limits().line_bytes if max_bytes is None else max_bytes
-        self._variable = LINE_VARIABLE if max_bytes is None else WORDS_VARIABLE
+        limits = read_limits()
+        self._limit = limits.line_bytes if max_bytes is None else min(limits.file_bytes, max_bytes)
+        self._variable = LINE_VARIABLE
+        if max_bytes is not None:
+            self._variable = FILE_VARIABLE if self._limit == limits.file_bytes else WORDS_VARIABLE
 
     def _read(self) -> Record | None:
         if self.row:
