@@ -23,7 +23,7 @@ runpy.run_module("cascade_srn", run_name="__main__")
 
 
 @pytest.mark.parametrize(
-    "module", ["typer", "cascade_srn.cli.failures", "cascade_srn.cli.project", "cascade_srn.apps.annotation.creation"]
+    "module", ["typer", "cascade_srn.cli.failures", "cascade_srn.cli.project", "cascade_srn.apps.annotation.exchange"]
 )
 def test_during_imports(tmp_path, module):
     command = [sys.executable, "-c", INTERRUPTED_IMPORT, module, "project", "create", "p", "t"]

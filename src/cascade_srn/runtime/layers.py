@@ -246,7 +246,7 @@ def _monomials(masters: Array) -> Array:
 
 @dataclass(frozen=True)
 class Srn:
-    """An SRN, in one direction or both. See :class:`cascade_srn.encoder.srn.SelectionRecurrentNetwork`."""
+    """An SRN, in one direction or both. See :class:`cascade_srn.network.srn.SelectionRecurrentNetwork`."""
 
     forward: SrnCell
     backward: SrnCell | None

@@ -106,7 +106,7 @@ def test_a_failed_compaction_keeps_the_log(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("cascade_srn.apps.annotation.log.replacing", fail)
+        patch.setattr("cascade_srn.apps.annotation.files.replacing", fail)
         for version in range(1, 10):
             log.append(change(version))
         log.close()
