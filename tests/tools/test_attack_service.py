@@ -252,6 +252,6 @@ def test_a_run_as_users_start_it(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "slow-bodies-401" in done.stdout
     (row,) = json.loads(path.read_text(encoding="utf-8"))["rows"]
-    assert row["attacker"]["401"] > 0
+    assert row["attacker"]["connected"] == 200
     assert row["peak_bytes"] > 0
     assert str(tmp_path) not in path.read_text(encoding="utf-8")
