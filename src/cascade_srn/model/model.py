@@ -148,7 +148,7 @@ class Model(BaseModel):
             network = family.network(settings, schema, encoder)
         return cls(settings, schema, tokenizer, network)
 
-    @cached_property
+    @property  # not cached, because its functions cannot be pickled
     def family(self) -> ModelFamily:
         """The model family that ``settings.method`` names."""
         return family_of(self.settings)
