@@ -289,9 +289,7 @@ def test_sentences_that_are_context_only(given, tmp_path):
 
 def test_odd_characters_come_back(given, tmp_path):
     text = tmp_path / "odd.jsonl"
-    text.write_text(
-        json.dumps({"text": "Der Größe\u2028 “x” \x85naïve taggers parse ."}) + "\n", encoding="utf-8"
-    )
+    text.write_text(json.dumps({"text": "Der Größe\u2028 “x” \x85naïve taggers parse ."}) + "\n", encoding="utf-8")
     list(Labelling(given[0], [text], tmp_path / "labels", LabelSettings(min_words=1), device="cpu"))
     read = LabelledText(tmp_path / "labels")
     words = [word for i in range(len(read)) for word in read.sentence(i).words]

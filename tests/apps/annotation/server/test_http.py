@@ -6,17 +6,19 @@ import json
 import logging
 import socket
 import zipfile
+from contextlib import contextmanager
 
 import pytest
+from fastapi.testclient import TestClient
 from tests.apps.annotation.projects import FIRST, MARKED, SECOND, make_project
-from tests.apps.annotation.server.live_project import live_project
 from tests.apps.annotation.server.made_project import live_project as on_a_port
 from tests.apps.service.live import PATIENCE, until
 
 from cascade_srn.apps.annotation.files import LOG
 from cascade_srn.apps.annotation.project import Project
-from cascade_srn.apps.annotation.server.app import open_project
+from cascade_srn.apps.annotation.server.app import create_annotator, open_project
 from cascade_srn.apps.web.middleware import HEADERS
+from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.errors import TrainingError
 
 DOCUMENT = "/api/documents/a%2Fb"
@@ -34,6 +36,14 @@ OPERATIONS = [
     ("GET", "/api/export"),
     ("POST", "/api/import"),
 ]
+
+
+@contextmanager
+def live_project(project, **settings):
+    """Yield a client of the service of a project, in this process."""
+    app = create_annotator(project, ServeSettings(**settings))
+    with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
+        yield client
 
 
 @pytest.fixture
