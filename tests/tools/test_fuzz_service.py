@@ -1,4 +1,4 @@
-"""Strange texts to a real service: its answers are checked, and what is no answer is told."""
+"""Strange texts to a real service: its answers are checked, and failures are reported."""
 
 import pytest
 from tests.apps.service.live import live, random_extractor
