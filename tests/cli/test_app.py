@@ -11,7 +11,8 @@ from tests.cli.conftest import output_and_modules, run
 from typer.main import get_command
 
 import cascade_srn
-from cascade_srn.cli import PANELS, app, main
+from cascade_srn.__main__ import main as run_and_exit
+from cascade_srn.cli import PANELS, app
 from cascade_srn.cli.failures import FLAGS
 
 HEAVY = {"torch", "transformers", "numpy", "accelerate", "matplotlib", "jinja2", "fastapi", "starlette", "uvicorn"}
@@ -63,7 +64,7 @@ def test_a_misspelled_command(capsys):
 
 def test_the_command_is_installed():
     (script,) = entry_points(name="cascade-srn")
-    assert script.load() is main
+    assert script.load() is run_and_exit
 
 
 def test_an_unknown_option_is_rejected(capsys):
