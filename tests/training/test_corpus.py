@@ -34,6 +34,9 @@ def test_documents_are_read_and_counted(settings, tmp_path):
     assert corpus.test == []
     described = corpus.to_dict()
     assert described["schema"]["symmetric"] == ["married-to"]
+    counts = described["dev"].pop("by_label")
+    assert sum(counts.values()) == 9 + 6
+    assert counts["Person"] == sum(one.label == "Person" for document in DOCUMENTS[:3] for one in document.entities)
     assert described["dev"] == {
         "path": settings.dev,
         "sha256": hashlib.sha256((tmp_path / "dev.jsonl").read_bytes()).hexdigest(),

@@ -7,6 +7,7 @@ from cascade_srn.evaluation.scores import score
 from cascade_srn.training.display import (
     comparison_table,
     describe_failure,
+    describe_in_words,
     describe_scores,
     display,
     line,
@@ -118,3 +119,20 @@ def test_teacher_and_student_side_by_side():
     assert cells[0] == ["dev", "NER, micro", "70.0", "61.0 ± 1.4"]
     assert cells[3] == ["test", "NER, micro", "68.0", "50.0 ± 0.0"]
     assert cells[5] == ["", "RE strict, directed, micro", "38.0", "20.0 ± 0.0"]
+
+
+def _run_summary(precision, recall, by_label, sentences=40, n_relations=5):
+    ner, strict = ({"micro": {"precision": precision, "recall": recall, "n_gold": n}} for n in (9, n_relations))
+    return {"dev": {"ner": ner, "re_strict": strict}, "data": {"train": {"sentences": sentences, "by_label": by_label}}}
+
+
+def test_scores_in_words():
+    words = describe_in_words(_run_summary(0.41, 0.33, {"Party": 60, "OWES": 3}))
+    assert "Of ten relations that the model reports, about 4 are right; of ten in the text it finds 3." in words
+    assert "rare labels would help most: OWES (3)." in words
+    words = describe_in_words(_run_summary(1.0, 0.1, {"Party": 60}, n_relations=0))
+    assert "about all are right; of ten in the text it finds one." in words
+    assert "relations" not in words
+    assert "More annotated sentences than these 40" in words
+    assert "raw text" in describe_in_words(_run_summary(0.6, 0.6, {"Party": 600}, sentences=900))
+    assert describe_in_words({"data": {}}) == ""

@@ -80,14 +80,13 @@ class TestWeights:
         started.save(tmp_path / "new")
         assert Model.load(tmp_path / "new").schema == NEWS
 
-    def test_rows_of_shared_labels_are_kept_and_new_ones_are_initial(self, saved):
+    def test_rows_of_shared_labels_are_kept_and_new_ones_are_means_of_them(self, saved):
         model, folder = saved()
         with torch.no_grad():
             for value in model.network.parameters():
                 value.add_(0.25)
         model.save(folder)
         old, new = _weights(model), _weights(start_model(folder, OTHER, seed=3))
-        initial = _weights(small_model(schema=OTHER, seed=3))
         for head, ours, theirs in (
             ("entity_head", OTHER.entity_types, SCHEMA.entity_types),
             ("relations.object_head", OTHER.relation_types, SCHEMA.relation_types),
@@ -98,10 +97,11 @@ class TestWeights:
                     for row, label in enumerate(ours):
                         if label in theirs:
                             assert torch.equal(new[key][row], old[key][theirs.index(label)]), (key, label)
-                        elif part == "bias":
-                            assert torch.equal(new[key][row], initial[key][row]), (key, label)
                         else:
-                            assert not any(torch.equal(new[key][row], known) for known in old[key])
+                            low, high = old[key].amin(0) - 1e-6, old[key].amax(0) + 1e-6
+                            assert bool(((low <= new[key][row]) & (new[key][row] <= high)).all()), (key, label)
+                            copied = any(torch.equal(new[key][row], known) for known in old[key])
+                            assert part == "bias" or not copied
         tags, old_tags = new["relations.entity_tags.table"], old["relations.entity_tags.table"]
         assert torch.equal(tags[-1], old_tags[-1])
         assert torch.equal(tags[OTHER.entity_types.index("Metric")], old_tags[SCHEMA.entity_types.index("Metric")])
@@ -122,17 +122,15 @@ class TestWeights:
         )
         assert started.tokenizer.convert_tokens_to_ids("[Corpus_E]") == len(before) + 1
 
-    def test_the_seed_determines_new_rows_only(self, saved):
-        _, folder = saved()
+    def test_the_seed_determines_what_the_start_lacks(self, saved):
+        _, folder = saved(schema=Schema(SCHEMA.entity_types))
         state = torch.get_rng_state()
         one, same, other = (_weights(start_model(folder, OTHER, seed=seed)) for seed in (1, 1, 2))
         assert torch.equal(torch.get_rng_state(), state)
         assert all(torch.equal(one[key], same[key]) for key in one)
         changed = {key for key in one if not torch.equal(one[key], other[key])}
         assert changed
-        assert all(
-            key.startswith(("entity_head.", "relations.object_head.", "relations.entity_tags.")) for key in changed
-        )
+        assert all(key.startswith("relations.") for key in changed)
 
     def test_relations_can_be_added_to_a_model_without_them(self, saved):
         model, folder = saved(schema=Schema(SCHEMA.entity_types))

@@ -166,7 +166,7 @@ def train(project: _Folder) -> None:
 
     Ctrl-C cancels the training. The model and suggestions before it are kept.
     """
-    from cascade_srn.apps.annotation.learning import CANCELLED, FAILED, Learner, describe_uncertainty
+    from cascade_srn.apps.annotation.learning import CANCELLED, FAILED, Learner, describe_uncertainty, finds_nothing
     from cascade_srn.apps.annotation.project import Project
     from cascade_srn.runs.process import sigterm_as_exit
 
@@ -196,6 +196,9 @@ def train(project: _Folder) -> None:
         raise TrainingError(found["message"], hint)
     typer.echo(_describe_point(found["curve"][-1]))
     typer.echo(describe_uncertainty(found["curve"]))
+    typer.echo(found["message"])
+    if finds_nothing(found["curve"][-1]) and not (folder / "training" / found["curve"][-1]["run"]).exists():
+        return
     typer.echo(f"The model is in {folder}/training/{found['curve'][-1]['run']}/run/best")
 
 

@@ -44,10 +44,15 @@ class CorpusSplit:
             "words": sum(len(sentence) for document in self.documents for sentence in document.sentences),
             "entities": report.entities,
             "relations": report.relations,
+            "by_label": self._count_by_label(),
             "skipped": dict(report.skipped),
             "noted": dict(report.noted),
         }
         return described | ({"held_out": [document.id for document in self.documents]} if self.held_out else {})
+
+    def _count_by_label(self) -> dict[str, int]:
+        counts = sum((count_labels(document) for document in self.documents), Counter[tuple[str, str]]())
+        return {label: count for (_, label), count in counts.most_common()}
 
 
 @dataclass(frozen=True)
