@@ -159,7 +159,7 @@ class Start:
         trained = _load(self.folder, self.name)
         weights = {name: value.detach().clone() for name, value in trained.network.state_dict().items()}
         encoder = next(part for part in trained.network.encoder.modules() if isinstance(part, PretrainedEncoder))
-        family = family_of(settings)
+        family = family_of(settings.method)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             add_markers(encoder, trained.tokenizer, family.markers(settings, schema))

@@ -35,7 +35,7 @@ def _predicted(model):
 
 
 def test_each_method_has_its_own_network():
-    families = [family_of(ModelSettings(EncoderSettings("any"), method=method)) for method in MODEL_FAMILIES]
+    families = [family_of(method) for method in MODEL_FAMILIES]
     assert ("cascade", *BASELINES) == MODEL_FAMILIES
     assert len({family.network for family in families}) == 3
     assert families[1] is families[2]  # PFN and Table-SRN differ in the sequence encoder alone

@@ -397,8 +397,3 @@ def environment(device: torch.device, precision: str) -> dict[str, Any]:
         "date": found["started"],
         "command": command_line(),
     }
-
-
-def plain_settings(options: Settings) -> dict[str, Any]:
-    """Return options for a result, without the folders of this machine."""
-    return dict(shareable(options.to_dict()))
