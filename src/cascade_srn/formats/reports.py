@@ -117,17 +117,11 @@ class ReadReport:
 
 @dataclass
 class WriteReport:
-    """Report of :func:`cascade_srn.formats.registry.write_documents`.
+    """Report of :func:`cascade_srn.formats.registry.write_documents`."""
 
-    Attributes:
-        format: Name of the format.
-        documents: Number of documents that were written.
-        lost: Number of things that the format cannot represent, by kind.
-    """
-
-    format: str
-    documents: int = 0
-    lost: Counter[str] = field(default_factory=Counter)
+    format: str  # Name of the format
+    documents: int = 0  # Number of documents that were written
+    lost: Counter[str] = field(default_factory=Counter)  # Number of things that the format cannot represent, by kind
 
     def __str__(self) -> str:
         losses = ", ".join(f"{kind} ({count})" for kind, count in self.lost.items())

@@ -51,19 +51,12 @@ _DTYPES = {"F16": "float16", "BF16": "bfloat16"}
 
 @dataclass(frozen=True)
 class StoredModel:
-    """What a folder has besides settings and values of weights, to be kept when the model is saved again.
+    """What a folder has besides settings and values of weights, to be kept when the model is saved again."""
 
-    Attributes:
-        card: Text of the model card, or None if there is none.
-        settings: Settings of the model when it was loaded. The figures of the card are theirs.
-        schema: Its schema.
-        dtypes: Types of the stored weights.
-    """
-
-    card: str | None
-    settings: ModelSettings
-    schema: Schema
-    dtypes: Mapping[str, torch.dtype]
+    card: str | None  # Text of the model card, or None if there is none
+    settings: ModelSettings  # Settings of the model when it was loaded. The figures of the card are theirs.
+    schema: Schema  # Its schema
+    dtypes: Mapping[str, torch.dtype]  # Types of the stored weights
 
     @classmethod
     def read(cls, folder: Path, settings: ModelSettings, schema: Schema, dtypes: Mapping[str, str]) -> StoredModel:

@@ -46,19 +46,12 @@ _CHOSEN_ON_DEV = ("thresholds", "temperatures", "overlaps", "constraints")
 
 @dataclass(frozen=True)
 class StartedLabels:
-    """Labels of a started model, compared with those of the model that it starts from.
+    """Labels of a started model, compared with those of the model that it starts from."""
 
-    Attributes:
-        kept: Labels with the weights of the trained model.
-        new: Labels with initial weights.
-        dropped: Labels of the trained model that the started one does not have.
-        direction: Kept relation types that are symmetric in only one of the two models.
-    """
-
-    kept: tuple[str, ...]
-    new: tuple[str, ...]
-    dropped: tuple[str, ...]
-    direction: tuple[str, ...] = ()
+    kept: tuple[str, ...]  # Labels with the weights of the trained model
+    new: tuple[str, ...]  # Labels with initial weights
+    dropped: tuple[str, ...]  # Labels of the trained model that the started one does not have
+    direction: tuple[str, ...] = ()  # Kept relation types that are symmetric in only one of the two models
 
     def __str__(self) -> str:
         parts = (("keeps", self.kept), ("new", self.new), ("drops", self.dropped))

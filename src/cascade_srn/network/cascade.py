@@ -91,10 +91,10 @@ class Cascade(Network):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.encoder = encoder
+        self.encoder: PretrainedEncoder = encoder
         self.sequence = sequence
         self.entity_head = entity_head
-        self.relations = relations
+        self.relations: RelationTurns | None = relations
         self.dropout = nn.Dropout(dropout)
 
     @property

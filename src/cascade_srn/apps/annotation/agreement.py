@@ -14,17 +14,11 @@ from cascade_srn.types import Document, Entity, Relation, Sentence
 
 @dataclass(frozen=True)
 class ItemAgreement:
-    """Agreement on entities or relations.
+    """Agreement on entities or relations."""
 
-    Attributes:
-        n_first: Number of items of the first annotator.
-        n_second: Number of items of the second one.
-        n_both: Number of items that both have.
-    """
-
-    n_first: int
-    n_second: int
-    n_both: int
+    n_first: int  # Number of items of the first annotator
+    n_second: int  # Number of items of the second one
+    n_both: int  # Number of items that both have
 
     @property
     def f1(self) -> float | None:

@@ -159,21 +159,13 @@ ORIGINS = ("person", "model")
 
 @dataclass(frozen=True, slots=True)
 class EntityMark:
-    """An annotated entity.
+    """An annotated entity."""
 
-    Attributes:
-        id: Name of the entity within its annotation.
-        start: Offset of its first character.
-        end: Offset after its last character.
-        label: Entity type.
-        origin: "person", or "model" for an accepted suggestion.
-    """
-
-    id: str
-    start: int
-    end: int
-    label: str
-    origin: str = "person"
+    id: str  # Name of the entity within its annotation
+    start: int  # Offset of its first character
+    end: int  # Offset after its last character
+    label: str  # Entity type
+    origin: str = "person"  # "person", or "model" for an accepted suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,23 +181,14 @@ class RelationMark:
 
 @dataclass(frozen=True)
 class Annotation:
-    """All that one person has annotated in a document.
+    """All that one person has annotated in a document."""
 
-    Attributes:
-        version: Number of the saved state; 0 if nothing was saved.
-        state: "new", "started" or "done". A document that is done and has no entities contains none.
-        note: Remark of the annotator.
-        entities: The entities.
-        relations: The relations.
-        rejected: Keys of rejected suggestions; see :func:`entity_key` and :func:`relation_key`.
-    """
-
-    version: int = 0
-    state: str = "new"
-    note: str = ""
-    entities: tuple[EntityMark, ...] = ()
-    relations: tuple[RelationMark, ...] = ()
-    rejected: tuple[str, ...] = ()
+    version: int = 0  # Number of the saved state; 0 if nothing was saved
+    state: str = "new"  # "new", "started" or "done". A document that is done and has no entities contains none.
+    note: str = ""  # Remark of the annotator
+    entities: tuple[EntityMark, ...] = ()  # The entities
+    relations: tuple[RelationMark, ...] = ()  # The relations
+    rejected: tuple[str, ...] = ()  # Keys of rejected suggestions; see :func:`entity_key` and :func:`relation_key`
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that :meth:`from_dict` accepts."""

@@ -208,15 +208,10 @@ MAX_UPLOAD_WORDS = 1_000_000
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import has changed.
+    """What an import has changed."""
 
-    Attributes:
-        documents: Documents that were added.
-        annotations: Documents whose annotations were stored.
-    """
-
-    documents: int
-    annotations: int
+    documents: int  # Documents that were added
+    annotations: int  # Documents whose annotations were stored
 
 
 def import_documents(

@@ -142,25 +142,15 @@ MAX_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A saved state of an annotation.
+    """A saved state of an annotation."""
 
-    Attributes:
-        number: Position in the history of the project, from 1.
-        document: Id of the document.
-        annotator: Name of the annotator.
-        version: Number of the state of this document and annotator, from 1.
-        time: When it was saved, in UTC.
-        annotation: The complete annotation, as plain values.
-        by: Who adjudicated, if the annotation is the agreed one.
-    """
-
-    number: int
-    document: str
-    annotator: str
-    version: int
-    time: str
-    annotation: dict[str, Any]
-    by: str = ""
+    number: int  # Position in the history of the project, from 1
+    document: str  # Id of the document
+    annotator: str  # Name of the annotator
+    version: int  # Number of the state of this document and annotator, from 1
+    time: str  # When it was saved, in UTC
+    annotation: dict[str, Any]  # The complete annotation, as plain values
+    by: str = ""  # Who adjudicated, if the annotation is the agreed one
 
     @property
     def key(self) -> tuple[str, str]:

@@ -20,19 +20,12 @@ _MAX_SEEN = 100
 
 @dataclass
 class CountedFile:
-    """An input file, and what its records have.
+    """An input file, and what its records have."""
 
-    Attributes:
-        file: The file.
-        found: Names of the settings that at least one record has.
-        seen: Names of other fields, for suggestions.
-        types: Arrow types of the columns, in Parquet.
-    """
-
-    file: InputFile
-    found: set[str] = field(default_factory=set)
-    seen: set[str] = field(default_factory=set)
-    types: dict[str, Any] = field(default_factory=dict)
+    file: InputFile  # The file
+    found: set[str] = field(default_factory=set)  # Names of the settings that at least one record has
+    seen: set[str] = field(default_factory=set)  # Names of other fields, for suggestions
+    types: dict[str, Any] = field(default_factory=dict)  # Arrow types of the columns, in Parquet
 
 
 class _Cutter:

@@ -31,25 +31,15 @@ _SCRATCH, _ARRAY = ".run-", ".array-"
 
 @dataclass(frozen=True)
 class Manifest:
-    """Description of a job. Two runs with the same manifest write the same tables.
+    """Description of a job. Two runs with the same manifest write the same tables."""
 
-    Attributes:
-        inputs: For each file: name, format, rows, bytes, SHA-256 and address.
-        model: Name of the folder of the model.
-        model_checksum: Checksum of the model.
-        settings: Settings of the job, as plain values.
-        software: Versions of packages, and of the columns of the tables.
-        shards: The shards.
-        counts: Rows by table, words and sentences; None until the job is finished.
-    """
-
-    inputs: tuple[Mapping[str, Any], ...]
-    model: str
-    model_checksum: str
-    settings: Mapping[str, Any]
-    software: Mapping[str, Any]
-    shards: tuple[Shard, ...]
-    counts: Mapping[str, int] | None = None
+    inputs: tuple[Mapping[str, Any], ...]  # For each file: name, format, rows, bytes, SHA-256 and address
+    model: str  # Name of the folder of the model
+    model_checksum: str  # Checksum of the model
+    settings: Mapping[str, Any]  # Settings of the job, as plain values
+    software: Mapping[str, Any]  # Versions of packages, and of the columns of the tables
+    shards: tuple[Shard, ...]  # The shards
+    counts: Mapping[str, int] | None = None  # Rows by table, words and sentences; None until the job is finished
 
     @classmethod
     def describe(

@@ -23,29 +23,17 @@ _N_NAMED, _N_PROBLEMS = 5, 100
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """Result of :func:`verify`.
+    """Result of :func:`verify`."""
 
-    Attributes:
-        n_shards: Number of shards of the job.
-        n_shards_done: Number of shards whose record exists.
-        n_rows: Number of rows of the input.
-        rows: Number of rows of each table, in the finished shards.
-        n_repeated_ids: Number of document ids that occur more than once, as they do in the input.
-        repeated_ids: Some of them.
-        n_problems: Number of files and shards that are wrong.
-        problems: The first of them.
-        notes: Files that do no harm, such as leftovers of a killed worker.
-    """
-
-    n_shards: int
-    n_shards_done: int
-    n_rows: int
-    rows: Mapping[str, int]
-    n_repeated_ids: int
-    repeated_ids: tuple[str, ...]
-    n_problems: int
-    problems: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    n_shards: int  # Number of shards of the job
+    n_shards_done: int  # Number of shards whose record exists
+    n_rows: int  # Number of rows of the input
+    rows: Mapping[str, int]  # Number of rows of each table, in the finished shards
+    n_repeated_ids: int  # Number of document ids that occur more than once, as they do in the input
+    repeated_ids: tuple[str, ...]  # Some of them
+    n_problems: int  # Number of files and shards that are wrong
+    problems: tuple[str, ...]  # The first of them
+    notes: tuple[str, ...] = ()  # Files that do no harm, such as leftovers of a killed worker
 
     @property
     def is_complete(self) -> bool:

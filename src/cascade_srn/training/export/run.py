@@ -51,23 +51,14 @@ REPORT_FILE = "parity.json"
 
 @dataclass(frozen=True)
 class ExportResult:
-    """An exported model.
+    """An exported model."""
 
-    Attributes:
-        folder: Its folder.
-        precision: Precision of the encoder, "float32" or "int8".
-        n_bytes: Size of all files.
-        encoder_difference: Largest difference of the vectors of the encoder in float32.
-        parity: Comparison on the given documents, if there are any.
-        recalibrated: Whether thresholds and temperatures were chosen again.
-    """
-
-    folder: Path
-    precision: str
-    n_bytes: int
-    encoder_difference: float
-    parity: Parity | None
-    recalibrated: bool
+    folder: Path  # Its folder
+    precision: str  # Precision of the encoder, "float32" or "int8"
+    n_bytes: int  # Size of all files
+    encoder_difference: float  # Largest difference of the vectors of the encoder in float32
+    parity: Parity | None  # Comparison on the given documents, if there are any
+    recalibrated: bool  # Whether thresholds and temperatures were chosen again
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
