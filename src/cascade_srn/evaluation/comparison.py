@@ -130,9 +130,6 @@ def compare(
     bootstrap: Bootstrap = Bootstrap(),  # noqa: B008 (frozen)
 ) -> dict[str, Difference]:
     """Compare two sides, each with the predictions of one or more models: the difference in micro F1 by task."""
-    for name, side in (("first", first), ("second", second)):
-        if not side:
-            raise ConfigError(f"the {name} side of the comparison has no model", "Pass the predictions of at least one")
     counts = [
         np.stack([count_units(gold, model, schema=schema, symmetric=symmetric, unit=bootstrap.unit) for model in side])
         for side in (first, second)

@@ -295,14 +295,13 @@ def summarise_groups(
     *,
     symmetric: str,
     condition: str = "",
-    exclude: Sequence[str] = (),
 ) -> list[Figure]:
     """Compute mean and standard deviation over models for each group of one breakdown that has items.
 
     Each model has the counts of the groups by task.
     """
     found: list[Figure] = []
-    for task in (task for task in models[0] if task not in exclude):
+    for task in models[0]:
         for group in models[0][task]:
             counts = [model[task][group] for model in models]
             if any(one.n_gold or one.n_predicted for one in counts):

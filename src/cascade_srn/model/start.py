@@ -92,7 +92,7 @@ class Start:
     @property
     def joint(self) -> bool:
         """Whether the trained model finds relations."""
-        return _is_joint(self.settings, self.schema)
+        return self.settings.joint and bool(self.schema.relation_types)
 
     def complete(self, given: Mapping[str, Any], where: str = "model") -> ModelSettings:
         """Return settings with ``given`` values, by name as in a recipe, and those of the trained model for the rest.
@@ -236,10 +236,6 @@ def _load(folder: Path, name: str) -> Model:
         return Model.load(folder)
     except CascadeError as error:
         raise ModelError(f"{OPTION} is {name!r}: {error.problem}", error.hint, option=OPTION) from error
-
-
-def _is_joint(settings: ModelSettings, schema: Schema) -> bool:
-    return settings.joint and bool(schema.relation_types)
 
 
 def _at(settings: Any, key: str) -> Any:

@@ -15,7 +15,7 @@ from cascade_srn.errors import AnnotationError, DataError, SchemaError, did_you_
 from cascade_srn.formats.files import read_bytes
 from cascade_srn.formats.registry import read_schema
 from cascade_srn.schema import Schema
-from cascade_srn.types import Document, Sentence, Span, Triple
+from cascade_srn.types import Document, Span, Triple
 
 _SECTIONS = ("entities", "relations")
 _FIELDS = ("definition", "symmetric")
@@ -345,7 +345,7 @@ def annotation_of(document: Document, *, symmetric: Iterable[str] = (), state: s
         ids: dict[Span, str] = {}
         for span in sentence.entities:
             ids[span] = f"e{len(entities) + 1}"
-            start, end = _characters(sentence, span)
+            start, end = sentence.offsets[span.start][0], sentence.offsets[span.end - 1][1]
             entities.append(EntityMark(ids[span], start, end, span.label))
         seen: set[tuple[frozenset[Span] | tuple[Span, Span], str]] = set()
         for triple in sentence.triples:
@@ -356,7 +356,3 @@ def annotation_of(document: Document, *, symmetric: Iterable[str] = (), state: s
                 id = f"r{len(relations) + 1}"
                 relations.append(RelationMark(id, ids[triple.head], ids[triple.tail], triple.label))
     return Annotation(0, state, "", tuple(entities), tuple(relations))
-
-
-def _characters(sentence: Sentence, span: Span) -> tuple[int, int]:
-    return sentence.offsets[span.start][0], sentence.offsets[span.end - 1][1]

@@ -171,17 +171,13 @@ def _documents(
 def _new_units(documents: Iterable[Document], settings: UnitSettings, annotated: Sequence[Document]) -> Iterator[Unit]:
     """Yield the units that are neither annotated nor repeated."""
     seen = {sentence_key(sentence.words) for document in annotated for sentence in document.sentences}
-    seen |= {_unit_key(document) for document in annotated}
+    seen |= {sentence_key(word for sentence in document.sentences for word in sentence.words) for document in annotated}
     for position, document in enumerate(documents):
         for unit in settings.split(document, position):
             key = sentence_key(word for sentence in unit.sentences for word in sentence.words)
             if key not in seen:
                 seen.add(key)
                 yield unit
-
-
-def _unit_key(document: Document) -> bytes:
-    return sentence_key(word for sentence in document.sentences for word in sentence.words)
 
 
 def _pool(

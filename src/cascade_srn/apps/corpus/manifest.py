@@ -5,8 +5,6 @@ import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,6 +14,7 @@ from cascade_srn.apps.corpus.tables import TABLE_VERSION, TABLES
 from cascade_srn.errors import DataError
 from cascade_srn.model.folder import model_checksum as model_checksum
 from cascade_srn.runs.folder import OutputFolder, differences, remove
+from cascade_srn.runs.resources import installed_version
 from cascade_srn.storage.atomic import clean_leftovers
 from cascade_srn.storage.files import checksum
 from cascade_srn.storage.lock import FolderLock
@@ -54,7 +53,7 @@ class Manifest:
             software={
                 "cascade-srn": __version__,
                 "tables": TABLE_VERSION,
-                **{name: _version(name) for name in _PACKAGES},
+                **{name: installed_version(name) for name in _PACKAGES},
             },
             shards=tuple(shards),
         )
@@ -126,14 +125,6 @@ def _input_difference(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[st
 
 def _show(value: Any) -> str:
     return "none" if value is None else json.dumps(value, ensure_ascii=False)
-
-
-@cache
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 class JobFolder(OutputFolder):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cascade_srn.apps.corpus.manifest import RECORDS, JobFolder
-from cascade_srn.apps.corpus.shards import Shard
+from cascade_srn.apps.corpus.shards import Shard, Totals
 from cascade_srn.runs.display import ProgressRow, duration
 from cascade_srn.storage.lock import LOCK, lock_holder
 
@@ -142,31 +142,27 @@ def status(output: str | Path) -> StatusReport:
     """
     folder = JobFolder(output)
     manifest, holder = folder.read_manifest(), find_holder(folder)
-    n_shards = n_rows = n_errors = n_words = n_sentences = 0
+    totals = Totals()
     reasons: Counter[str] = Counter()
     times: list[tuple[float, float, int]] = []
     for shard, record in folder.finished(manifest.shards):
-        n_shards += 1
-        n_rows += shard.n_rows
-        n_errors += record.rows["errors"]
-        n_words += record.n_words
-        n_sentences += record.n_sentences
+        totals.add(record)
         times.append((_modified(folder.path / RECORDS / f"{shard.id}.json"), record.seconds, shard.n_rows))
         if record.rows["errors"]:
             _count_reasons(folder.path, shard, manifest.settings["format"], reasons)
     rate = _rate(times)
-    is_done = n_shards == len(manifest.shards)
-    left = 0.0 if is_done else None if rate is None else (manifest.n_rows - n_rows) / rate
+    is_done = totals.n_shards == len(manifest.shards)
+    left = 0.0 if is_done else None if rate is None else (manifest.n_rows - totals.n_rows) / rate
     return StatusReport(
         state="running" if holder else "finished" if is_done else "stopped",
         holder=holder,
         n_shards=len(manifest.shards),
-        n_shards_done=n_shards,
+        n_shards_done=totals.n_shards,
         n_rows=manifest.n_rows,
-        n_rows_done=n_rows,
-        n_errors=n_errors,
-        n_words=n_words,
-        n_sentences=n_sentences,
+        n_rows_done=totals.n_rows,
+        n_errors=totals.rows["errors"],
+        n_words=totals.n_words,
+        n_sentences=totals.n_sentences,
         reasons=tuple(reasons.most_common(_N_NAMED)),
         documents_per_second=rate,
         seconds_left=left,
