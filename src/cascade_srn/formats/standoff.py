@@ -45,14 +45,7 @@ class Link:
 
 @dataclass(frozen=True)
 class StandoffReader:
-    """Builder of a document from the items of a record.
-
-    Args:
-        record: The record, with the id of its document in its place.
-        text: Text of the document.
-        context: Options and report.
-        words: Half-open offsets of the words of each sentence; None: the segmenter makes them.
-    """
+    """Builder of a document from the items of a record."""
 
     record: Value
     text: str

@@ -363,17 +363,7 @@ class BaseModel(ABC):
         constraints: str | None = None,
         cuda_graphs: bool = False,
     ) -> Predictor:
-        """Make a predictor. See :class:`.Predictor`.
-
-        Args:
-            thresholds: Minimum scores. None: those of the model.
-            overlaps: What to do with entities that share words. None: :attr:`overlaps`.
-            batch_words: Maximum number of words per batch, padding included.
-            precision: Precision of the pretrained encoder.
-            check: Called at short intervals. It may raise to stop the work.
-            constraints: "on" or "off". None: the choice of the model.
-            cuda_graphs: Whether a GPU replays batches as CUDA graphs.
-        """
+        """Make a predictor. See :class:`.Predictor`."""
         return Predictor(
             self,
             thresholds=self.settings.thresholds if thresholds is None else thresholds,

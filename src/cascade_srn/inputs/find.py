@@ -244,13 +244,6 @@ def find_inputs(
     name get as many parent folders as they need to differ. Bytes that are not UTF-8 are replaced. Repeated files are
     read once. The output and its partial results of earlier runs are skipped with a message.
 
-    Args:
-        arguments: Files, folders, patterns, or ``-`` for standard input.
-        formats: See :func:`find_files`.
-        named: See :func:`find_files`.
-        output: Path that is written to.
-        tell: Called with each message.
-
     Returns:
         Addresses by name; None for standard input.
     """

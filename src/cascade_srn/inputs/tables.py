@@ -91,11 +91,6 @@ class _CsvLines:
 class ParquetRows(Records):
     """Rows of an open Parquet file. Row groups are decoded from their start, and never held as a whole.
 
-    Args:
-        handle: The open file.
-        address: Its address, for messages.
-        names: Names of the columns to read.
-
     Attributes:
         types: Arrow types of all columns, without dictionaries and extensions.
     """

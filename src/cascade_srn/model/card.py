@@ -63,14 +63,7 @@ class CardDetails:
 
 
 def model_card(settings: ModelSettings, schema: Schema, encoder: str, details: CardDetails | None = None) -> str:
-    """Return the model card as Markdown, with a header for the hub.
-
-    Args:
-        settings: The settings of the model.
-        schema: Its labels.
-        encoder: The name of the encoder to show.
-        details: How the model was made, if it is known.
-    """
+    """Return the model card as Markdown, with a header for the hub."""
     details = CardDetails() if details is None else details
     found = "entities and the relations between them" if settings.joint else "entities"
     rows = {"encoder": encoder, **_describe(settings), "entity types": ", ".join(schema.entity_types)}

@@ -171,10 +171,6 @@ class LightModel(BaseModel):
 def check_device(device: str, *, is_exported: bool) -> None:
     """Refuse devices other than the CPU.
 
-    Args:
-        device: Name of the device.
-        is_exported: Whether the model is exported. Otherwise it also runs in torch.
-
     Raises:
         ConfigError: If it is neither "auto" nor "cpu".
     """

@@ -73,13 +73,7 @@ def convert_to_utf8(path: Path | str, handle: IO[bytes]) -> IO[bytes]:
 
 @contextmanager
 def decompress_as(suffix: str, on_disk: BinaryIO, place: str) -> Iterator[IO[bytes]]:
-    """Yield the decompressed content of an open file as :func:`decompress` does.
-
-    Args:
-        suffix: One of ``PACKED``, or ``.zst``, which needs pyarrow.
-        on_disk: The open file.
-        place: Name of the file in messages.
-    """
+    """Yield the decompressed content of an open file as :func:`decompress` does."""
     with _open_stream(suffix, on_disk, "rb") as handle:
         yield io.BufferedReader(_RatioGuard(place, handle, on_disk), _CHUNK)
 

@@ -23,14 +23,10 @@ _FIELDS = ("definition", "symmetric")
 
 @dataclass(frozen=True)
 class ProjectLabels:
-    """The label set of a project.
+    """The label set of a project."""
 
-    Attributes:
-        schema: Entity types, relation types and symmetric relations.
-        definitions: Definition by kind ("entities" or "relations") and label. Labels may have none.
-    """
-
-    schema: Schema
+    schema: Schema  # Entity types, relation types and symmetric relations
+    # Definition by kind ("entities" or "relations") and label. Labels may have none.
     definitions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def define(self, kind: str, label: str) -> str:
@@ -92,10 +88,6 @@ def read_labels(path: str | Path) -> ProjectLabels:
         relations:
           USED-FOR: The head is used for the tail.
           COMPARE: {definition: Two things are compared., symmetric: true}
-
-    Raises:
-        DataError: The file cannot be read, or is not YAML.
-        SchemaError: The labels are malformed.
     """
     path = Path(path)
     try:

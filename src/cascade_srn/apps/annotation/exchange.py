@@ -114,16 +114,8 @@ def create_project(
 def add_texts(project: Project, given: ProjectInput, *, tell: Callable[[str], None] = lambda sentence: None) -> int:
     """Add raw text to a project that is open for writing.
 
-    Args:
-        project: The project.
-        given: The texts, and how to read them. Its other fields are not used.
-        tell: Called with a sentence about each text that is left out.
-
     Returns:
         The number of documents that are new. Those that the project has already are not added again.
-
-    Raises:
-        DataError: A text has the id of another one.
     """
     return project.add_documents(_with_words(_read_texts(given, tell), tell))
 
@@ -383,13 +375,6 @@ def import_upload(
     project: Project, upload: BinaryIO, format: str, annotator: str, check: Callable[[], None] = lambda: None
 ) -> Imported:
     """Import a file from another machine, or a ZIP archive for a format that is a folder, within ``UPLOAD_LIMITS``.
-
-    Args:
-        project: The project.
-        upload: Open file with the content.
-        format: Name of its format.
-        annotator: Name to store the annotations under.
-        check: Called before each document and before anything is stored. It may raise an error to stop.
 
     Raises:
         DataError: The file exceeds a limit. For other errors see :func:`import_documents`.

@@ -315,9 +315,6 @@ def read_lines(path: Path, *, torn: bool = False) -> tuple[list[dict[str, Any]],
 
     Returns:
         The records, and the size in bytes of their lines.
-
-    Raises:
-        DataError: A line is damaged.
     """
     try:
         data = path.read_bytes()

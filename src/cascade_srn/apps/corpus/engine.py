@@ -157,13 +157,6 @@ class ShardPool:
     """Workers, and the shards that wait for them.
 
     A worker that dies or raises an error is replaced, and its shard is tried again after all others.
-
-    Args:
-        job: The job.
-        workers: Starts the workers.
-        shards: The shards.
-        control: Connection to the job.
-        timeout: Seconds after which a worker that processes one shard is replaced. None: no limit.
     """
 
     def __init__(

@@ -87,26 +87,19 @@ class InputFile:
     """One file of the input.
 
     Files are equal if their names, formats and contents are, wherever they lie.
-
-    Attributes:
-        address: Absolute path, or an fsspec address.
-        format: "jsonl", "parquet", "csv", "tsv" or "text".
-        n_rows: Number of records; 1 for a text file.
-        n_bytes: Size on disk, compressed where the file is.
-        sha256: Checksum of the bytes on disk.
-        name: Path below the folder that all files of the input share. It is part of ids, and written to the tables.
-        blocks: Rows that go into the same shard. For each block, and for the end of the file: the row, the offset in
-            the decompressed content and the number of lines before. Parquet counts the bytes of texts instead.
-        version: What the file system says about the version of the file, such as its time. It shows a later change.
     """
 
-    address: str = field(compare=False)
-    format: str
-    n_rows: int
-    n_bytes: int
-    sha256: str
+    address: str = field(compare=False)  # Absolute path, or an fsspec address
+    format: str  # "jsonl", "parquet", "csv", "tsv" or "text"
+    n_rows: int  # Number of records; 1 for a text file
+    n_bytes: int  # Size on disk, compressed where the file is
+    sha256: str  # Checksum of the bytes on disk
+    # Path below the folder that all files of the input share. It is part of ids, and written to the tables.
     name: str = ""
+    # Rows that go into the same shard. For each block, and for the end of the file: the row, the offset in the
+    # decompressed content and the number of lines before. Parquet counts the bytes of texts instead.
     blocks: tuple[tuple[int, int, int], ...] = ()
+    # What the file system says about the version of the file, such as its time. It shows a later change.
     version: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:

@@ -62,14 +62,7 @@ class BenchmarkRun:
         return self.interruption is not None
 
     def step(self, what: str, turn: int = 0, n_turns: int | None = None, candidate: str = "") -> None:
-        """Report what is measured next. A benchmark that was interrupted ends here.
-
-        Args:
-            what: The measurement.
-            turn: Number of the turn, from 1.
-            n_turns: Number of turns of the measurement; None if it has only one.
-            candidate: What is measured in this turn, if candidates take turns.
-        """
+        """Report what is measured next. A benchmark that was interrupted ends here."""
         if self.interruption is not None:
             raise self.interruption
         if self._report is None:

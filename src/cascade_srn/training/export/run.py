@@ -216,13 +216,7 @@ def _write_config(model: Model, settings: ModelSettings, target: Path, precision
 
 
 def describe_runtime(model: Model, precision: str, files: Mapping[str, Path]) -> dict[str, Any]:
-    """Return what the light runtime has to know of a model besides its settings, as plain values.
-
-    Args:
-        model: The model.
-        precision: That of the encoder.
-        files: The files that the runtime reads, by name.
-    """
+    """Return what the light runtime has to know of a model besides its settings, as plain values."""
     pieces = model.cascade_collator.pieces
     return {
         "version": EXPORT_VERSION,
@@ -278,9 +272,6 @@ def add_light_files(folder: str | Path) -> ExportResult:
 
     ``encoder.onnx`` has the graph of the encoder, whose weights stay in ``model.safetensors``. ``light.json`` has what
     ONNX Runtime and NumPy need besides. Torch is still used where it is installed. Earlier files are replaced.
-
-    Args:
-        folder: Folder of a saved cascade with an SRN.
 
     Raises:
         ModelError: If this is not a folder, or the model cannot be exported.
