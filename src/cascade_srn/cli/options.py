@@ -41,7 +41,6 @@ COMMON = {
 Device = Annotated[str, typer.Option(help=COMMON["device"])]
 Precision = Annotated[str, typer.Option(help=COMMON["precision"])]
 BatchWords = Annotated[int, typer.Option(help=COMMON["batch_words"])]
-SavedModel = Annotated[str | None, typer.Option(help=COMMON["model"])]
 Constraints = Annotated[
     str | None,
     typer.Option(

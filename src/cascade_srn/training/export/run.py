@@ -14,12 +14,11 @@ from safetensors.numpy import save_file
 from tokenizers import Tokenizer
 
 from cascade_srn.config import ModelSettings
-from cascade_srn.errors import ConfigError, DataError, ModelError
+from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.evaluation.calibration.calibrate import calibrate
-from cascade_srn.evaluation.evaluate import check_labels
+from cascade_srn.evaluation.evaluate import check_labels, read_annotated
 from cascade_srn.formats.alignment import Align
 from cascade_srn.formats.files import replacing
-from cascade_srn.formats.registry import read_documents
 from cascade_srn.formats.reports import ReadReport
 from cascade_srn.model.card import model_card
 from cascade_srn.model.folder import (
@@ -110,7 +109,7 @@ def export_model(
             "Give documents that the model was not trained on",
             option="dev",
         )
-    documents = [] if dev is None else _read(dev, format, align, on_read)
+    documents = [] if dev is None else read_annotated(dev, format, align, on_read)
     folder = find_model(model)
     loaded = Model.load(folder)
     check_model(loaded)
@@ -141,15 +140,6 @@ def export_model(
         _write_card(folder, loaded, target, result)
         (target / REPORT_FILE).write_text(json.dumps(_report(result), indent=2) + "\n", encoding="utf-8")
         return replace(result, n_bytes=sum(path.stat().st_size for path in target.iterdir()))
-
-
-def _read(path: str, format: str | None, align: Align, on_read: Callable[[ReadReport], None]) -> list[Document]:
-    stream = read_documents(path, format=format, align=align)
-    documents = list(stream)
-    on_read(stream.report)
-    if not stream.report.entities:
-        raise DataError(f"{path!r} has no entities", "Use annotated documents")
-    return documents
 
 
 def check_model(model: Model) -> None:
