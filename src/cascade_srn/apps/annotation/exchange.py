@@ -21,10 +21,9 @@ from cascade_srn.apps.annotation.annotations import (
 )
 from cascade_srn.apps.annotation.files import check_new
 from cascade_srn.apps.annotation.project import Project, ProjectSettings, check_name
-from cascade_srn.errors import AnnotationError, CascadeError, ConfigError, DataError, SchemaError, did_you_mean
+from cascade_srn.errors import AnnotationError, CascadeError, ConfigError, DataError, SchemaError
 from cascade_srn.formats.alignment import Align
-from cascade_srn.formats.base import Format
-from cascade_srn.formats.registry import FORMATS, read_documents, write_documents
+from cascade_srn.formats.registry import find_format, read_documents, write_documents
 from cascade_srn.formats.reports import WriteReport
 from cascade_srn.inputs.sources import Sources, Unreadable
 from cascade_srn.schema import Schema
@@ -315,13 +314,6 @@ def _fit(annotation: Annotation, document: Document, stored: Document) -> Annota
 
 def _offsets(document: Document) -> list[tuple[int, int]]:
     return [pair for sentence in document.sentences for pair in sentence.offsets]
-
-
-def find_format(name: str) -> Format:
-    """Return a format by its name."""
-    if name not in FORMATS:
-        raise DataError(f"the format {name!r} does not exist", did_you_mean(name, FORMATS), option="format")
-    return FORMATS[name]
 
 
 def file_name(project: Project, format: str) -> str:

@@ -21,7 +21,7 @@ from cascade_srn.formats.files import read_stored_json, replacing, to_json
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.jsonl import read_document, to_record
 from cascade_srn.formats.reports import Place
-from cascade_srn.storage.atomic import open_without_links
+from cascade_srn.storage.atomic import flush_entry, open_without_links
 from cascade_srn.storage.bundled import find_model, is_model
 from cascade_srn.storage.limits import read_limits
 from cascade_srn.types import Document
@@ -216,16 +216,6 @@ class AppendOnlyFile:
         """Close the file. Further lines are refused."""
         self._descriptor = None
         self._handle.close()
-
-
-def flush_entry(folder: Path) -> None:
-    """Flush the entries of a folder, so that a new file survives a power failure."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 class ChangeLog:
