@@ -311,7 +311,7 @@ class TableFilling(Network):
         self.encoder = encoder
         self.sequence = sequence
         self.entities = entities
-        self.relations = relations
+        self.relations: Table | None = relations
         self.dropout = nn.Dropout(dropout)
 
     def features(self, rows: RowBatch, *, bf16: bool = False, check: Callable[[], None] | None = None) -> Tensor:

@@ -101,18 +101,12 @@ class BenchmarkRun:
         Used for columns without which a row is still worth keeping.
         """
         if self.interruption is None:
-            with self.keeping():
+            try:
                 self.step(what)
                 return function()
+            except INTERRUPTIONS as error:
+                self.interruption = error  # the benchmark ends at its next step
         return None
-
-    @contextmanager
-    def keeping(self) -> Iterator[None]:
-        """End this block at an interruption. The benchmark ends at its next step."""
-        try:
-            yield
-        except INTERRUPTIONS as error:
-            self.interruption = error
 
     @contextmanager
     def collecting(self, kept: Sized | None = None) -> Iterator[None]:
