@@ -9,7 +9,7 @@ import torch
 from tests.small_models import NESTED, SCHEMA, SENTENCES, examples, small_model
 
 from cascade_srn import Document, Extractor
-from cascade_srn.config import MODEL_FAMILIES, EncoderSettings, ModelSettings, Thresholds
+from cascade_srn.config import MODEL_FAMILIES, Thresholds
 from cascade_srn.errors import ConfigError, DataError, ModelError
 from cascade_srn.model.build import family_of
 from cascade_srn.model.model import Model
