@@ -10,11 +10,11 @@ from cascade_srn.errors import CascadeError
 from cascade_srn.inference import batching
 from cascade_srn.inference.batching import (
     explain_out_of_memory,
-    halve_on_out_of_memory,
     is_out_of_memory,
     map_large_blocks,
     release_freed_memory,
 )
+from cascade_srn.inference.predictor import halve_on_out_of_memory
 
 
 def resident():

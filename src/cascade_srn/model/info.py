@@ -37,39 +37,23 @@ _RULE = re.compile(r"[\s|:-]+")
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What is known about a model from its folder.
+    """What is known about a model from its folder."""
 
-    Attributes:
-        name: Name that was asked for.
-        folder: Where the model is.
-        version: Release of the package that wrote it.
-        settings: Settings of the model, with its thresholds.
-        schema: Its labels.
-        n_parameters: Number of stored numbers.
-        dtypes: Their types, such as F16.
-        n_bytes: Size of all files.
-        sha256: SHA-256 of the weights.
-        damaged: Files that are missing or differ from the checksums of the folder.
-        card: Text of the model card; empty if there is none.
-        files: Names of the files besides the configuration and the card.
-        exported: Precision of the encoder of an exported model, which runs without torch. None for other models.
-        light: Whether a PyTorch model also runs without torch.
-    """
-
-    name: str
-    folder: Path
-    version: str
-    settings: ModelSettings
-    schema: Schema
-    n_parameters: int
-    dtypes: tuple[str, ...]
-    n_bytes: int
-    sha256: str
-    damaged: tuple[str, ...]
-    card: str
-    files: tuple[str, ...]
+    name: str  # Name that was asked for
+    folder: Path  # Where the model is
+    version: str  # Release of the package that wrote it
+    settings: ModelSettings  # Settings of the model, with its thresholds
+    schema: Schema  # Its labels
+    n_parameters: int  # Number of stored numbers
+    dtypes: tuple[str, ...]  # Their types, such as F16
+    n_bytes: int  # Size of all files
+    sha256: str  # SHA-256 of the weights
+    damaged: tuple[str, ...]  # Files that are missing or differ from the checksums of the folder
+    card: str  # Text of the model card; empty if there is none
+    files: tuple[str, ...]  # Names of the files besides the configuration and the card
+    # Precision of the encoder of an exported model, which runs without torch. None for other models.
     exported: str | None = None
-    light: bool = False
+    light: bool = False  # Whether a PyTorch model also runs without torch
 
     @property
     def scores(self) -> tuple[tuple[str, ...], ...]:

@@ -50,19 +50,12 @@ _NOT_WORDS = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")
 
 @dataclass(frozen=True)
 class StartedLabels:
-    """Labels of a started model, compared with those of the model that it starts from.
+    """Labels of a started model, compared with those of the model that it starts from."""
 
-    Attributes:
-        kept: Labels with the weights of the trained model.
-        new: Labels that start from the trained ones with similar names.
-        dropped: Labels of the trained model that the started one does not have.
-        direction: Kept relation types that are symmetric in only one of the two models.
-    """
-
-    kept: tuple[str, ...]
-    new: tuple[str, ...]
-    dropped: tuple[str, ...]
-    direction: tuple[str, ...] = ()
+    kept: tuple[str, ...]  # Labels with the weights of the trained model
+    new: tuple[str, ...]  # Labels that start from the trained ones with similar names
+    dropped: tuple[str, ...]  # Labels of the trained model that the started one does not have
+    direction: tuple[str, ...] = ()  # Kept relation types that are symmetric in only one of the two models
 
     def __str__(self) -> str:
         parts = (("keeps", self.kept), ("new", self.new), ("drops", self.dropped))
@@ -103,7 +96,7 @@ class Start:
     @property
     def joint(self) -> bool:
         """Whether the trained model finds relations."""
-        return _is_joint(self.settings, self.schema)
+        return self.settings.joint and bool(self.schema.relation_types)
 
     def complete(self, given: Mapping[str, Any], where: str = "model") -> ModelSettings:
         """Return settings with ``given`` values, by name as in a recipe, and those of the trained model for the rest.
@@ -163,7 +156,7 @@ class Start:
         trained = _load(self.folder, self.name)
         weights = {name: value.detach().clone() for name, value in trained.network.state_dict().items()}
         encoder = next(part for part in trained.network.encoder.modules() if isinstance(part, PretrainedEncoder))
-        family = family_of(settings)
+        family = family_of(settings.method)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             add_markers(encoder, trained.tokenizer, family.markers(settings, schema))
@@ -274,10 +267,6 @@ def _load(folder: Path, name: str) -> Model:
         return Model.load(folder)
     except CascadeError as error:
         raise ModelError(f"{OPTION} is {name!r}: {error.problem}", error.hint, option=OPTION) from error
-
-
-def _is_joint(settings: ModelSettings, schema: Schema) -> bool:
-    return settings.joint and bool(schema.relation_types)
 
 
 def _at(settings: Any, key: str) -> Any:

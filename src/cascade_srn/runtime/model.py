@@ -53,23 +53,14 @@ INPUTS, OUTPUT = ("input_ids", "attention_mask"), "hidden"
 
 @dataclass(frozen=True)
 class LightModel(BaseModel):
-    """A model without torch. It has the part of :class:`.Model` that extraction and calibration use.
+    """A model without torch. It has the part of :class:`.Model` that extraction and calibration use."""
 
-    Attributes:
-        settings: The settings of the model.
-        schema: The labels.
-        network: The weights, in ONNX Runtime and NumPy.
-        rows: Makes rows for the encoder.
-        precision: "float32" or "int8", that of the encoder.
-        is_exported: Whether the model runs without torch only.
-    """
-
-    settings: ModelSettings
-    schema: Schema
-    network: LightNetwork
-    rows: RowCollator
-    precision: str = "float32"
-    is_exported: bool = True
+    settings: ModelSettings  # The settings of the model
+    schema: Schema  # The labels
+    network: LightNetwork  # The weights, in ONNX Runtime and NumPy
+    rows: RowCollator  # Makes rows for the encoder
+    precision: str = "float32"  # "float32" or "int8", that of the encoder
+    is_exported: bool = True  # Whether the model runs without torch only
 
     @classmethod
     def load(cls, folder: str | Path) -> LightModel:
@@ -179,10 +170,6 @@ class LightModel(BaseModel):
 
 def check_device(device: str, *, is_exported: bool) -> None:
     """Refuse devices other than the CPU.
-
-    Args:
-        device: Name of the device.
-        is_exported: Whether the model is exported. Otherwise it also runs in torch.
 
     Raises:
         ConfigError: If it is neither "auto" nor "cpu".

@@ -17,10 +17,10 @@ from torch.nn import Parameter
 from cascade_srn.encoder.cuda_graphs.training import CudaGraphs
 from cascade_srn.encoder.pretrained import PretrainedEncoder
 from cascade_srn.encoder.windows import Division, FewShapes, LeastWork
-from cascade_srn.model.build import Batch, Network, TorchModule
+from cascade_srn.model.build import Batch
 from cascade_srn.model.model import Model
 from cascade_srn.network.batch import BatchSettings
-from cascade_srn.network.cascade import CascadeLoss
+from cascade_srn.network.cascade import CascadeLoss, Network
 from cascade_srn.network.examples import Example
 from cascade_srn.training.settings import TrainingSettings
 
@@ -138,7 +138,7 @@ class AveragedWeights:
     After n steps the decay is at most (1 + n) / (10 + n), so that the random initial weights are soon forgotten.
     """
 
-    def __init__(self, module: TorchModule, decay: float) -> None:
+    def __init__(self, module: nn.Module, decay: float) -> None:
         self.decay = decay
         self.n_steps = 0
         self.names = [name for name, _ in module.named_parameters()]

@@ -58,25 +58,15 @@ _GPU_SPEED = 300
 
 @dataclass(frozen=True)
 class DataSummary:
-    """Counts of annotated documents.
+    """Counts of annotated documents."""
 
-    Attributes:
-        format: Format of the file.
-        documents: Number of documents.
-        annotated: Number of documents with annotations.
-        sentences: Number of sentences with words.
-        entities: Number of entities by type.
-        relations: Number of relations by type.
-        english_share: Share of the words that are frequent English words.
-    """
-
-    format: str
-    documents: int
-    annotated: int
-    sentences: int
-    entities: Counter[str]
-    relations: Counter[str]
-    english_share: float
+    format: str  # Format of the file
+    documents: int  # Number of documents
+    annotated: int  # Number of documents with annotations
+    sentences: int  # Number of sentences with words
+    entities: Counter[str]  # Number of entities by type
+    relations: Counter[str]  # Number of relations by type
+    english_share: float  # Share of the words that are frequent English words
 
     @classmethod
     def of(cls, documents: Iterable[Document], format: str) -> DataSummary:
@@ -131,33 +121,21 @@ def summarise_data(data: DataSettings) -> dict[str, DataSummary]:
 class RecipeSuggestion:
     """A recipe for annotated documents. Make one with :meth:`for_data`.
 
-    Attributes:
-        data: The data, and how to read them.
-        summaries: Counts of each split.
-        start: Trained model to start from, or None.
-        encoder: Pretrained encoder, if there is no start.
-        training: How to train, by the rule of :mod:`cascade_srn.training.defaults`.
-        dev_share: Share of train to hold out, if there is no dev and more than one document.
-        folds: Number of folds to suggest for scores, because the data are few, or None.
-        seconds: Expected time of training, a rough estimate.
-        device: The device that the time is for, in words.
-        is_gpu: Whether that is a GPU.
-
     Example:
         >>> suggestion = RecipeSuggestion.for_data(DataSettings("train.jsonl"))
         >>> suggestion.write("recipe.yaml")
     """
 
-    data: DataSettings
-    summaries: Mapping[str, DataSummary]
-    start: Start | None
-    encoder: SuggestedEncoder
-    training: Mapping[str, Any]
-    dev_share: float | None
-    folds: int | None
-    seconds: float
-    device: str
-    is_gpu: bool
+    data: DataSettings  # The data, and how to read them
+    summaries: Mapping[str, DataSummary]  # Counts of each split
+    start: Start | None  # Trained model to start from, or None
+    encoder: SuggestedEncoder  # Pretrained encoder, if there is no start
+    training: Mapping[str, Any]  # How to train, by the rule of training/defaults.py
+    dev_share: float | None  # Share of train to hold out, if there is no dev and more than one document
+    folds: int | None  # Number of folds to suggest for scores, because the data are few, or None
+    seconds: float  # Expected time of training, a rough estimate
+    device: str  # The device that the time is for, in words
+    is_gpu: bool  # Whether that is a GPU
 
     @classmethod
     def for_data(cls, data: DataSettings, *, encoder: str | None = None, device: str = "auto") -> RecipeSuggestion:

@@ -49,7 +49,7 @@ def test_number_of_long_entities_in_scierc(split, n_long, n_entities):
     found = [
         lost
         for s in sentences
-        for lost in family_of(settings).unreachable(settings, schema, s)
+        for lost in family_of(settings.method).unreachable(settings, schema, s)
         if "8 words" in lost.problem
     ]
     assert len(found) == n_long

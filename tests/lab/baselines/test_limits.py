@@ -19,7 +19,7 @@ SCHEMA = Schema(("A", "B"), ("r", "s", "t"))
 
 def _unreachable(method, entities, triples=(), schema=SCHEMA, **baseline):
     settings = ModelSettings(EncoderSettings("e"), method=method, baseline=BaselineSettings(**baseline))
-    return list(family_of(settings).unreachable(settings, schema, Sentence.from_words(WORDS, entities, triples)))
+    return list(family_of(settings.method).unreachable(settings, schema, Sentence.from_words(WORDS, entities, triples)))
 
 
 EVERYTHING = (

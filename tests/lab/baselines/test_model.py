@@ -9,7 +9,7 @@ import torch
 from tests.small_models import NESTED, SCHEMA, SENTENCES, examples, small_model
 
 from cascade_srn import Document, Extractor
-from cascade_srn.config import MODEL_FAMILIES, EncoderSettings, ModelSettings, Thresholds
+from cascade_srn.config import MODEL_FAMILIES, Thresholds
 from cascade_srn.errors import ConfigError, DataError, ModelError
 from cascade_srn.model.build import family_of
 from cascade_srn.model.model import Model
@@ -35,7 +35,7 @@ def _predicted(model):
 
 
 def test_each_method_has_its_own_network():
-    families = [family_of(ModelSettings(EncoderSettings("any"), method=method)) for method in MODEL_FAMILIES]
+    families = [family_of(method) for method in MODEL_FAMILIES]
     assert ("cascade", *BASELINES) == MODEL_FAMILIES
     assert len({family.network for family in families}) == 3
     assert families[1] is families[2]  # PFN and Table-SRN differ in the sequence encoder alone

@@ -12,10 +12,10 @@ from cascade_srn.lab.benchmarks.measuring import (
     environment,
     milliseconds,
     number,
-    plain_settings,
     text,
 )
 from cascade_srn.lab.benchmarks.options import ExtractOptions
+from cascade_srn.runs.environment import shareable
 from cascade_srn.runs.resources import cpu_instructions
 
 COLUMNS = (text("name", "name"), milliseconds("time, ms", lambda row: row["s"]), number("n", lambda row: row["n"]))
@@ -68,6 +68,6 @@ def test_the_environment_names_hardware_versions_and_command():
 
 
 def test_folders_of_the_machine_stay_out():
-    settings = plain_settings(ExtractOptions(data="/home/me/a.json", repeats=3))
+    settings = shareable(ExtractOptions(data="/home/me/a.json", repeats=3).to_dict())
     assert settings["data"] == "…/a.json"
     assert settings["repeats"] == 3

@@ -21,7 +21,7 @@ from cascade_srn.formats.files import read_stored_json, replacing, to_json
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.jsonl import read_document, to_record
 from cascade_srn.formats.reports import Place
-from cascade_srn.storage.atomic import open_without_links
+from cascade_srn.storage.atomic import flush_entry, open_without_links
 from cascade_srn.storage.bundled import find_model, is_model
 from cascade_srn.storage.limits import read_limits
 from cascade_srn.types import Document
@@ -142,25 +142,15 @@ MAX_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A saved state of an annotation.
+    """A saved state of an annotation."""
 
-    Attributes:
-        number: Position in the history of the project, from 1.
-        document: Id of the document.
-        annotator: Name of the annotator.
-        version: Number of the state of this document and annotator, from 1.
-        time: When it was saved, in UTC.
-        annotation: The complete annotation, as plain values.
-        by: Who adjudicated, if the annotation is the agreed one.
-    """
-
-    number: int
-    document: str
-    annotator: str
-    version: int
-    time: str
-    annotation: dict[str, Any]
-    by: str = ""
+    number: int  # Position in the history of the project, from 1
+    document: str  # Id of the document
+    annotator: str  # Name of the annotator
+    version: int  # Number of the state of this document and annotator, from 1
+    time: str  # When it was saved, in UTC
+    annotation: dict[str, Any]  # The complete annotation, as plain values
+    by: str = ""  # Who adjudicated, if the annotation is the agreed one
 
     @property
     def key(self) -> tuple[str, str]:
@@ -226,16 +216,6 @@ class AppendOnlyFile:
         """Close the file. Further lines are refused."""
         self._descriptor = None
         self._handle.close()
-
-
-def flush_entry(folder: Path) -> None:
-    """Flush the entries of a folder, so that a new file survives a power failure."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 class ChangeLog:
@@ -325,9 +305,6 @@ def read_lines(path: Path, *, torn: bool = False) -> tuple[list[dict[str, Any]],
 
     Returns:
         The records, and the size in bytes of their lines.
-
-    Raises:
-        DataError: A line is damaged.
     """
     try:
         data = path.read_bytes()
