@@ -217,11 +217,11 @@ class AppendOnlyFile:
     def clear(self) -> None:
         """Remove all lines."""
         self._cut(0)
-        self.size = 0
 
     def _cut(self, size: int) -> None:
         assert self._descriptor is not None
         os.ftruncate(self._descriptor, size)
+        self.size = size  # also if flushing fails: a later cut to the old size would append zeros
         os.fsync(self._descriptor)
 
     def close(self) -> None:
