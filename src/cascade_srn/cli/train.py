@@ -151,6 +151,7 @@ def _run_to_end(
     recipe: Recipe, console: Console, started: list[Run], *, resume: bool, overwrite: bool, device: str
 ) -> Summary:
     """Train one model. The run is appended to ``started`` before its first step."""
+    from cascade_srn.storage.atomic import clean_leftovers
     from cascade_srn.training.corpus import compute_checksums
     from cascade_srn.training.display import display
     from cascade_srn.training.run import Run
@@ -160,6 +161,7 @@ def _run_to_end(
     if resume and folder.is_finished:
         folder.check(recipe, resume=True, overwrite=overwrite)
         folder.refuse_other_data(compute_checksums(recipe.data))
+        clean_leftovers(folder.path)  # a kill right after the summary leaves an empty one
         console.print(f"The run in {recipe.output} is finished; there is nothing to resume.")
         return folder.read_summary()
     run = Run(recipe, resume=resume, overwrite=overwrite, device=device)

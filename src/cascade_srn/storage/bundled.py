@@ -53,8 +53,9 @@ def is_model(name: str | Path) -> bool:
     folder = Path(os.path.expanduser(name))
     if not folder.exists():
         return str(name) in bundled_models()
+    path = folder / _MARKER
     try:
-        config = json.loads((folder / _MARKER).read_text(encoding="utf-8"))
+        config = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None  # reading a FIFO would hang
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(config, dict) and "cascade_srn_version" in config

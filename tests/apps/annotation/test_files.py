@@ -118,6 +118,31 @@ def test_a_failed_compaction_keeps_the_log(tmp_path, monkeypatch):
     assert stored(tmp_path) == {("d", "anna"): 10}
 
 
+def test_a_log_whose_emptying_is_not_flushed(tmp_path, monkeypatch):
+    """The log is empty then, and must not grow again by zeros when a later change fails."""
+    log = ChangeLog(tmp_path, max_bytes=1)
+    flush = os.fsync
+
+    def fail_when_empty(descriptor):
+        if os.fstat(descriptor).st_size == 0:
+            raise OSError(errno.EIO, "Input/output error")
+        flush(descriptor)
+
+    def fail(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail_when_empty)
+        log.append(change(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", fail)
+        with pytest.raises(OSError, match="No space"):
+            log.append(change(2))
+    log.append(change(2))
+    log.close()
+    assert stored(tmp_path) == {("d", "anna"): 2}
+
+
 def test_a_file_that_cannot_be_repaired_takes_no_more_lines(tmp_path, monkeypatch):
     file = AppendOnlyFile(tmp_path / "lines", 0)
 

@@ -45,6 +45,16 @@ def annotations(document):
 
 
 @pytest.mark.parametrize("format", FORMATS)
+def test_spreadsheets_run_no_kept_field(tmp_path, format):
+    kept = ("title", "delta", "=field")
+    fields = {"title": "=HYPERLINK(A1)", "delta": -0.5, "=field": "-0.5"}
+    (row,) = rows(written(tmp_path / f"a.{format}", SECOND, fields=fields, kept=kept))
+    mark = "" if format == "parquet" else "'"
+    assert row["title"] == f"{mark}=HYPERLINK(A1)"
+    assert (row["delta"], row[f"{mark}=field"]) == ("-0.5", "-0.5")
+
+
+@pytest.mark.parametrize("format", FORMATS)
 def test_a_row_for_each_entity_and_relation(tmp_path, format):
     found = rows(written(tmp_path / f"a.{format}", FIRST, SECOND))
     assert list(found[0]) == [*COLUMNS, *TEXT_COLUMNS]

@@ -21,6 +21,7 @@ from cascade_srn.formats.files import read_stored_json, replacing, to_json
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.jsonl import read_document, to_record
 from cascade_srn.formats.reports import Place
+from cascade_srn.model.folder import check_folder
 from cascade_srn.storage.atomic import flush_entry, open_without_links
 from cascade_srn.storage.bundled import find_model, is_model
 from cascade_srn.storage.limits import read_limits
@@ -63,6 +64,7 @@ def stored_model(model: str | Path | None) -> str | None:
     if _is_folder(model):
         if not is_model(model):
             raise DataError(f"{model} is not the folder of a model", "Give a trained model", option="model")
+        check_folder(Path(os.path.expanduser(model)))
         return _HERE + MODEL
     find_model(model)  # fails now if there is no such model
     return str(model)
@@ -205,11 +207,11 @@ class AppendOnlyFile:
     def clear(self) -> None:
         """Remove all lines."""
         self._cut(0)
-        self.size = 0
 
     def _cut(self, size: int) -> None:
         assert self._descriptor is not None
         os.ftruncate(self._descriptor, size)
+        self.size = size  # also if flushing fails: a later cut to the old size would append zeros
         os.fsync(self._descriptor)
 
     def close(self) -> None:

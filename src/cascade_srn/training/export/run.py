@@ -27,6 +27,7 @@ from cascade_srn.model.folder import (
     CONFIG_FILE,
     ENCODER_FILE,
     EXPORT,
+    EXPORT_VERSION,
     FORMAT_VERSION,
     LIGHT_FILE,
     LIGHT_NEEDS,
@@ -34,7 +35,7 @@ from cascade_srn.model.folder import (
     WEIGHTS_FILE,
 )
 from cascade_srn.model.model import Model
-from cascade_srn.runtime.model import ENCODER_WEIGHTS, EXPORT_VERSION, LightModel
+from cascade_srn.runtime.model import ENCODER_WEIGHTS, LightModel
 from cascade_srn.storage.atomic import replace_durably, replacing_folder, try_writing
 from cascade_srn.storage.bundled import find_model
 from cascade_srn.storage.files import checksum, file_crc32

@@ -100,7 +100,7 @@ def open_project(folder: str | Path) -> Project:
     try:
         return Project.open(folder)
     except OSError as error:
-        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT):
             raise
         logger.warning("%s is opened for reading only (%s)", folder, error.strerror)
         return Project.open(folder, read_only=True)
