@@ -102,10 +102,6 @@ class TestTables:
             assert list(empty.columns) == list(full.columns)
             assert empty.score.dtype == full.score.dtype
 
-    def test_unknown_table(self):
-        with pytest.raises(ConfigError):
-            DOCUMENT.to_dataframe("entity")
-
     def test_without_pandas(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "pandas", None)
         with pytest.raises(CascadeError, match="pandas"):

@@ -1,6 +1,5 @@
 """Files and folders that appear complete or not at all."""
 
-import errno
 import os
 import re
 import signal
@@ -63,15 +62,6 @@ def test_a_link_is_followed(tmp_path):
     target.commit()
     assert (tmp_path / "real").read_bytes() == b"x"
     assert (tmp_path / "link").is_symlink()
-
-
-@pytest.mark.skipif(not Path("/dev/null").exists(), reason="there is no /dev/null here")
-def test_a_device_is_written_to_directly():
-    target = AtomicFile(Path("/dev/null"))
-    target.write(b"x")
-    target.commit()
-    assert not Path("/dev/null").is_file()
-    assert AtomicFile(Path("/dev/null")).abandon() is None
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
@@ -194,14 +184,6 @@ def test_a_part_of_a_folder_beside_which_nothing_can_be(tmp_path, monkeypatch):
     assert target.abandon() == tmp_path / "found" / "found.partial"
     assert names(tmp_path / "found") == ["found.partial"]
     assert names(tmp_path / "found" / "found.partial") == ["a", "below"]
-
-
-def test_what_is_discarded_is_gone(tmp_path):
-    file, folder = AtomicFile(tmp_path / "file"), filled(AtomicFolder(tmp_path / "folder"))
-    file.write(b"x")
-    file.discard()
-    folder.discard()
-    assert names(tmp_path) == []
 
 
 WRITER = """
@@ -359,21 +341,6 @@ def test_a_folder_is_flushed_once_with_all_that_is_in_it(tmp_path, order):
     assert names(tmp_path) == ["folder"]
 
 
-def test_a_folder_that_cannot_be_flushed_is_no_failure(tmp_path, monkeypatch):
-    fsync = os.fsync
-
-    def refusing(descriptor):
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "Invalid argument")
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", refusing)
-    target = AtomicFile(tmp_path / "found")
-    target.write(b"all")
-    target.commit()
-    assert names(tmp_path) == ["found"]
-
-
 def test_links_are_not_written_through(tmp_path):
     (tmp_path / "precious").write_text("years of work", encoding="utf-8")
     (tmp_path / "link").symlink_to(tmp_path / "precious")
@@ -522,14 +489,6 @@ def test_a_trial_of_writing_leaves_nothing_behind(tmp_path):
     (tmp_path / "there").mkdir()
     try_writing(tmp_path / "there")
     assert list((tmp_path / "there").iterdir()) == []
-
-
-def test_a_trial_below_a_file_raises_and_leaves_nothing_behind(tmp_path):
-    (tmp_path / "file").write_text("kept", encoding="utf-8")
-    with pytest.raises(OSError, match="file"):
-        try_writing(tmp_path / "file" / "below")
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-    assert (tmp_path / "file").read_text(encoding="utf-8") == "kept"
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", "no json", '{"model_type": "bert"}'])

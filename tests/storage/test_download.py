@@ -40,11 +40,6 @@ def test_a_whole_file(site, tmp_path, states_length):
     assert site.asked == [None]
 
 
-def test_a_file_of_nothing(site, tmp_path):
-    fetch(f"{site.url}/empty", tmp_path / "a")
-    assert (tmp_path / "a").read_bytes() == b""
-
-
 def test_an_interrupted_download_is_resumed(site, tmp_path):
     site.breaks_after = 100_000
     for attempt in range(2):
@@ -160,12 +155,6 @@ def test_a_file_that_is_too_large_is_not_kept(site, tmp_path, states_length):
     with pytest.raises(DataError, match="100000"):
         fetch(f"{site.url}/a.bin", tmp_path / "a", max_bytes=100_000)
     assert _names(tmp_path) == []
-
-
-def test_more_than_was_announced_is_not_read(site, tmp_path):
-    site.states_length = 1000
-    fetch(f"{site.url}/a.bin", tmp_path / "a")
-    assert (tmp_path / "a").read_bytes() == CONTENT[:1000]
 
 
 @pytest.mark.parametrize("kind", ["link", "dangling link"])

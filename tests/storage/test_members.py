@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from cascade_srn.errors import DataError
-from cascade_srn.formats.brat import sniff
 from cascade_srn.formats.registry import read_documents
 from cascade_srn.inputs.texts import find_texts
 from cascade_srn.storage.files import encodable_names, files_below, is_hidden
@@ -108,19 +107,6 @@ def test_a_folder_that_cannot_be_read_is_refused(tree, closed, name):
         with pytest.raises(DataError, match=r"\(Permission denied\)") as failure:
             read(tree)
         assert str(failure.value).startswith(f"{tree / name} ")
-
-
-def test_a_linked_folder_that_cannot_be_read_is_refused(tree, elsewhere, closed):
-    (tree / "linked").symlink_to(elsewhere)
-    closed(tree / "linked" / "below")
-    with pytest.raises(DataError, match=r"linked/below .*\(Permission denied\)"):
-        found(tree)
-
-
-def test_guessing_the_format_of_a_folder_that_cannot_be_read(tree, closed):
-    closed(tree)
-    with pytest.raises(DataError, match=r"\(Permission denied\)"):
-        sniff("", tree)
 
 
 def test_a_hidden_folder_need_not_be_read(tree, closed):
