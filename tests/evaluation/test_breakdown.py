@@ -4,7 +4,6 @@ import json
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from tests.evaluation.strategies import SCHEMA, aligned, any_pairs, policies, sentences, some
 
 from cascade_srn.evaluation import Counts, score
@@ -14,7 +13,6 @@ from cascade_srn.evaluation.breakdown import (
     SeenTexts,
     break_down,
     classify_nesting,
-    count_groups,
     find_distance_group,
 )
 from cascade_srn.evaluation.items import RelationItem
@@ -106,10 +104,6 @@ class TestSeenTexts:
         item = RelationItem("Directed", self.SENTENCE.entities[head], self.SENTENCE.entities[tail])
         assert SeenTexts([self.TRAIN]).find_relation_group(item, self.SENTENCE) == expected
 
-    def test_only_with_training_data(self):
-        assert "entity_text" not in broken_down([])
-        assert "entity_text" in broken_down([], training_documents=[])
-
 
 def broken_down(pairs, **options):
     return {found.name: found for found in break_down(aligned(pairs), schema=SCHEMA, **options)}
@@ -158,27 +152,3 @@ def test_the_groups_add_up_to_the_scores(pairs, symmetric, training):
     for breakdown in found.values():
         for task, groups in breakdown.tasks.items():
             assert sum(groups.values(), Counts()) == getattr(whole, task).counts
-
-
-@pytest.mark.slow
-@some
-@given(any_pairs, st.data())
-def test_counting_equals_three_loops(pairs, data):
-    """For any grouping: gold and correct items are grouped by gold, wrong items by the prediction."""
-    names = ["x", "y"]
-    chosen = {}
-
-    def group_of(item, sentence):
-        return chosen.setdefault((item, id(sentence)), data.draw(st.sampled_from(names)))
-
-    found = count_groups(aligned(pairs), groups=names, items=lambda s: set(s.entities), group_of=group_of)
-    expected = {name: [0, 0, 0] for name in names}
-    for gold, predicted in pairs:
-        for entity in gold.entities:
-            expected[group_of(entity, gold)][0] += 1
-        for entity in predicted.entities:
-            correct = entity in gold.entities
-            group = group_of(entity, gold if correct else predicted)
-            expected[group][1] += 1
-            expected[group][2] += correct
-    assert found == {name: Counts(*counts) for name, counts in expected.items()}

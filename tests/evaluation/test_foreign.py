@@ -13,8 +13,6 @@ from cascade_srn.evaluation.foreign import count_findings, evaluate_foreign
 from cascade_srn.evaluation.options import ForeignOptions
 from cascade_srn.inputs.texts import read_texts
 
-NEWS = Path(__file__).parents[2] / "examples" / "news.txt"
-
 
 @pytest.fixture
 def texts(tmp_path):
@@ -66,11 +64,3 @@ def test_annotated_data_is_not_a_model(texts):
 def test_errors(options):
     with pytest.raises(ConfigError):
         ForeignOptions(**{"models": ("m",), "texts": ("t",), **options})
-
-
-def test_the_example_is_ordinary_prose():
-    documents = [Document.from_text(text) for text in read_texts([NEWS])]
-    sentences = [sentence for document in documents for sentence in document.sentences]
-    assert len(sentences) == 42
-    assert all(sentence.words[-1] in (".", '"') for sentence in sentences)
-    assert len({sentence.words for sentence in sentences}) == 42

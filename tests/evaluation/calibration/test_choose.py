@@ -27,10 +27,6 @@ from cascade_srn.network.examples import Example
 LOW = Thresholds(entity=0.4, subject=0.3, object=0.5)
 
 
-def f1_of(passed: np.ndarray, correct: np.ndarray, n_gold: int) -> float:
-    return 2 * int((passed & correct).sum()) / (int(passed.sum()) + n_gold)
-
-
 def test_frequent_labels_get_their_own_thresholds() -> None:
     random = np.random.default_rng(3)
     labels = ["shy"] * 400 + ["bold"] * 400 + ["rare"] * 12
@@ -121,12 +117,6 @@ def test_few_correct_relations_get_a_threshold_but_no_map(monkeypatch: pytest.Mo
     assert reached(found, gold) > reached(strict, gold) + 0.2
     monkeypatch.setattr("cascade_srn.evaluation.calibration.calibrate.MIN_CORRECT", 10**6)
     assert choose_thresholds(strict, gold) is strict
-
-
-def test_without_predictions_the_defaults_stay() -> None:
-    model = small_model("swift")
-    assert choose_thresholds(model, examples(SENTENCES)).settings == model.settings
-    assert choose_thresholds(model, []).settings == model.settings
 
 
 def reached(model: Model, gold: list[Example]) -> float:

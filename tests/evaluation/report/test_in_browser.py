@@ -2,13 +2,8 @@
 
 import pytest
 from tests.drawing.browser import opened, scrolls_sideways
-from tests.evaluation.report.example import NEWS
 
-from cascade_srn import read_documents
-from cascade_srn.evaluation.analysis import analyse
-from cascade_srn.evaluation.report import write_report
 from cascade_srn.evaluation.report.filters import FilterKeys
-from cascade_srn.formats.schema_file import read_schema
 
 pytestmark = pytest.mark.browser
 
@@ -161,20 +156,6 @@ def test_nothing_overflows_and_text_has_contrast(browser, report_file, width, th
         assert not scrolls_sideways(page)
         weak = page.evaluate(CONTRASTS)
         assert weak == []
-
-
-def test_thousands_of_sentences(browser, tmp_path):
-    documents = list(read_documents(NEWS / "train.jsonl")) * 5
-    schema = read_schema(NEWS / "schema.json")
-    analysis = analyse(documents, documents, schema=schema)
-    n_sentences = len(analysis.sentences)
-    assert n_sentences > 1000
-    with opened(browser, write_report(analysis, tmp_path)) as page:
-        assert page.locator("#count").inner_text() == f"{n_sentences} sentences, first {PAGE} shown"
-        # Hidden sentences are not drawn.
-        assert page.locator("article .lines").count() == 2 * PAGE
-        page.select_option("#kind", "error")
-        assert_shown(page, [])
 
 
 # Returns texts with less contrast than the accessibility guidelines require.
