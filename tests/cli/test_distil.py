@@ -1,5 +1,3 @@
-"""``cascade-srn distil``."""
-
 import dataclasses
 import inspect
 import json
@@ -81,17 +79,6 @@ def test_labels_alone_and_a_recipe_that_names_them(lessons, tmp_path, capsys):
     assert run("train", recipe, *overrides, "--device", "cpu") == 0
     # Ten labelled sentences, four a batch.
     assert "step 3/3" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_without_dev_and_test_there_is_no_table(lessons, tmp_path, capsys):
-    given = ["distil", *lessons, "--output", tmp_path / "out", "--set", "data.dev=null"]
-    assert run(*given, "--labels-only") == 0
-    printed = capsys.readouterr().out
-    assert run(*given, "--set", "training.evaluate_steps=null") == 0
-    printed += capsys.readouterr().out
-    assert "protocol" not in printed
-    assert not (tmp_path / "out" / ".cascade-srn.lock").exists()
 
 
 @pytest.mark.slow

@@ -1,5 +1,3 @@
-"""``cascade-srn select``."""
-
 import json
 
 import pytest

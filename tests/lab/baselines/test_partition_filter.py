@@ -99,13 +99,6 @@ def test_drop_connect_drops_weights_in_training_and_scales_them_in_evaluation():
             torch.testing.assert_close(of_sentence, expected, rtol=0, atol=1e-12)
 
 
-def test_drop_connect_is_drawn_for_each_batch_with_the_given_probability():
-    network = network_of(40, drop_connect=0.25).train()
-    drawn = [network._drop_connections() == 0 for _ in range(2)]
-    assert not torch.equal(*drawn)
-    assert drawn[0].double().mean() == pytest.approx(0.25, abs=0.02)
-
-
 @pytest.mark.parametrize("hidden", [1, 8])
 def test_the_gates_divide_the_neurons(hidden):
     logits = torch.randn(7, 2, hidden, dtype=torch.float64) * 3
@@ -125,15 +118,6 @@ def test_the_gates_divide_the_neurons(hidden):
 
 def test_invariances():
     invariances.check_all(network_of())
-
-
-def test_drop_connect_keeps_the_invariances_of_batches():
-    network = network_of(drop_connect=0.3)
-    invariances.check_alone_equals_batched(network)
-    invariances.check_zero_at_padding(network)
-    invariances.check_padding_is_ignored(network, float("nan"))
-    invariances.check_batch_order_is_kept(network)
-    invariances.check_nothing_to_encode(network)
 
 
 def test_the_representation_of_a_task_is_its_partition_plus_the_shared_one():

@@ -1,5 +1,3 @@
-"""Baselines with the commands `train` and `evaluate`."""
-
 import json
 
 import pytest
@@ -12,8 +10,6 @@ from cascade_srn.evaluation.calibration.calibrate import choose_thresholds
 from cascade_srn.evaluation.scores import score
 from cascade_srn.model.model import Model
 from cascade_srn.network.examples import examples_of
-from cascade_srn.training.recipe import load_recipe
-from cascade_srn.training.run import Run
 
 BASELINES = ("pfn", "table-srn", "pipeline")
 
@@ -78,28 +74,6 @@ def test_calibration_does_not_lower_the_score(trained):
 
     chosen = choose_thresholds(model, dev, by_label=True)
     assert reached(chosen) >= reached(model)
-
-
-@pytest.mark.slow
-def test_a_killed_run_is_resumed(trained, tmp_path, capsys):
-    """Resuming from a saved state gives the same weights."""
-    method, _ = trained
-    whole = {"epochs": 4, "batch_size": 6, "ema": None, "save_steps": 4, "evaluate_steps": None, "evaluate_every": 1}
-    weights = []
-    for name, stops in (("once", False), ("twice", True)):
-        folder = tmp_path / name
-        folder.mkdir()
-        recipe = write_recipe(folder, training=whole)
-        given = ("train", recipe, f"model.method={method}", "--device", "cpu")
-        if stops:
-            for progress in Run(load_recipe(recipe, [f"model.method={method}"]), device="cpu"):
-                if progress.step == 4:
-                    break
-            given = (*given, "--resume")
-        assert run(*given) == 0
-        weights.append((folder / "run" / "best" / "model.safetensors").read_bytes())
-    assert weights[0] == weights[1]
-    capsys.readouterr()
 
 
 @pytest.mark.parametrize(

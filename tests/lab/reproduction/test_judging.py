@@ -1,5 +1,3 @@
-"""Tests of claims and the bootstrap."""
-
 import numpy as np
 import pytest
 from tests.evaluation.saved_models import DOCUMENTS, saved_model
@@ -143,8 +141,3 @@ def test_bootstrap_of_counts_equals_a_loop():
     assert (low, high) == pytest.approx(tuple(np.percentile(differences, (2.5, 97.5))))
     smaller = min(sum(d <= 1e-12 for d in differences), sum(d >= -1e-12 for d in differences))
     assert p_value == pytest.approx(min(1, 2 * (1 + smaller) / 201))
-
-
-def test_bootstrap_of_equal_sides():
-    counts = np.ones((1, 5, 1))
-    assert resample(counts, counts, number, Bootstrap(100, "sentence")) == (0, 0, 1)

@@ -1,5 +1,3 @@
-"""Results as Markdown, JSON and plots."""
-
 import json
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""Options and variants."""
-
 from pathlib import Path
 
 import pytest
@@ -135,14 +133,6 @@ def test_variant_equals_its_recipe(variant, recipe):
 )
 def test_ablation_changes_one_setting(variant, changes):
     assert _changed(variant) == changes
-
-
-def test_variant_overrides_the_recipe():
-    # The recipe of the example corpus has another sequence encoder and fusion.
-    recipe = load_recipe(RECIPES / "news.yaml", ["model.joint=false", *VARIANTS["early"].overrides()])
-    assert recipe.model.sequence_encoder == "srn"
-    assert recipe.model.fusion.preset == "early"
-    assert recipe.model.joint
 
 
 @pytest.mark.parametrize(
