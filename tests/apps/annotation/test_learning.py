@@ -91,12 +91,6 @@ def test_leftovers_of_a_killed_run_are_removed(tmp_path):
         assert current_model(project) == str(finished / "run" / "best")
 
 
-def test_the_note_is_honest_about_wide_intervals():
-    point = {"n_held_out": 9, "n_held_out_documents": 3, "unit": "sentence", "ner_low": 0.2, "ner_high": 0.8}
-    assert "wide" in describe_uncertainty([point])
-    assert "wide" not in describe_uncertainty([point | {"ner_high": 0.25}])
-
-
 @pytest.fixture
 def learning(tmp_path):
     """A project of annotated documents, whose model is small and new."""
