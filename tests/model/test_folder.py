@@ -1,5 +1,3 @@
-"""Tensors of a safetensors file are read as torch reads them."""
-
 import numpy as np
 import pytest
 import torch
