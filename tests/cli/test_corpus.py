@@ -162,23 +162,17 @@ def test_status_and_verify(source, model, tmp_path, engines, capsys):
         (["--engine", "spark"], "'spark'"),
         (["--address", "auto"], "--address"),
         (["--gpus-per-worker", "1"], "--gpus-per-worker"),
-        (["--max-errors", "2"], "--max-errors"),
-        (["--max-errors", "few"], "--max-errors"),
-        (["--max-errors", "nan"], "--max-errors"),
-        (["--array", "2/2"], "--array"),
-        (["--array", "1"], "--array"),
-        (["--field", "txet"], "'text'"),
-        (["--keep", "yaer"], "'year'"),
-        (["--keep", "row"], "--keep"),
-        (["--input-format", "xml"], "'xml'"),
-        (["--format", "csv"], "'csv'"),
+        (["--max-errors", "2"], "--max-errors"), (["--max-errors", "few"], "--max-errors"),
+        (["--max-errors", "nan"], "--max-errors"), (["--array", "2/2"], "--array"),
+        (["--array", "1"], "--array"), (["--field", "txet"], "'text'"), (["--keep", "yaer"], "'year'"),
+        (["--keep", "row"], "--keep"), (["--input-format", "xml"], "'xml'"), (["--format", "csv"], "'csv'"),
         (["--format", "jsonl", "--no-text"], "--format"),
         (["--overlaps", "some"], "'some'"),
         (["--threshold", "X=0.5"], "'X=0.5'"),
         (["--model", "./nowhere"], "'./nowhere'"),
         (["--output", "s3://bucket/out"], "s3://bucket/out"),
     ],
-)
+)  # fmt: skip
 def test_errors_are_one_line(source, model, tmp_path, monkeypatch, capsys, options, data):
     monkeypatch.chdir(tmp_path)
     assert data in failure(capsys, *small(source, tmp_path / "out", model, *options))

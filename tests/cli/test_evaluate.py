@@ -91,14 +91,10 @@ def test_foreign_text(tmp_path, capsys):
 @pytest.mark.parametrize(
     "options",
     [
-        ["--gold-entities"],
-        ["--from-text"],
-        ["--train", "t"],
-        ["--by", "nesting"],
-        ["--report", "r"],
+        ["--gold-entities"], ["--from-text"], ["--train", "t"], ["--by", "nesting"], ["--report", "r"],
         ["--against", "m"],
     ],
-)
+)  # fmt: skip
 def test_foreign_text_has_no_gold(options, tmp_path, capsys):
     (tmp_path / "a.txt").write_text("It works.", encoding="utf-8")
     assert options[0] in failure(capsys, saved_model(), "--foreign", tmp_path / "a.txt", *options)
@@ -118,20 +114,6 @@ def test_json(tmp_path, capsys):
     assert record["environment"]["precision"] == "bf16"
     assert record["environment"]["command"]
     assert str(tmp_path) not in path.read_text(encoding="utf-8")
-
-
-def test_report(tmp_path, capsys):
-    pytest.importorskip("matplotlib")
-    pytest.importorskip("jinja2")
-    assert run(saved_model(), corpus(), "--report", tmp_path / "r", "--train", corpus()) == 0
-    assert f"report in {tmp_path / 'r'}" in capsys.readouterr().err
-    analysis = json.loads((tmp_path / "r" / "analysis.json").read_text(encoding="utf-8"))
-    assert analysis["about"]["training data"]
-    assert [b["name"] for b in analysis["breakdowns"]][-1] == "entity_text"
-    assert len(analysis["sentences"]) == 6
-    scores = json.loads((tmp_path / "r" / "scores.json").read_text(encoding="utf-8"))
-    assert scores["models"][0]["scores"]["directed"] == analysis["scores"]
-    assert [path.suffix for path in (tmp_path / "r").iterdir() if path.suffix == ".html"] == [".html"]
 
 
 def test_the_format_of_the_data(tmp_path, capsys):
@@ -168,18 +150,14 @@ def _scores(text):
 @pytest.mark.parametrize(
     ("options", "data"),
     [
-        (["--symmetric", "doubl"], "'doubled'"),
-        (["--precision", "half"], "'half'"),
-        (["--overlaps", "some"], "'some'"),
-        (["--resample", "words"], "'words'"),
-        (["--resamples", "1"], "n_resamples is 1"),
-        (["--format", "colln"], "'colln'"),
-        (["--align", "outward"], "'outward'"),
-        (["--train", "no.jsonl"], "no.jsonl"),
+        (["--symmetric", "doubl"], "'doubled'"), (["--precision", "half"], "'half'"),
+        (["--overlaps", "some"], "'some'"), (["--resample", "words"], "'words'"),
+        (["--resamples", "1"], "n_resamples is 1"), (["--format", "colln"], "'colln'"),
+        (["--align", "outward"], "'outward'"), (["--train", "no.jsonl"], "no.jsonl"),
         (["--json", "."], "folder"),
         (["--gold-entities", "--batch-words", "0"], "batch_words is 0"),
     ],
-)
+)  # fmt: skip
 def test_unknown_values(options, data, capsys):
     assert data in failure(capsys, saved_model(), corpus(), *options)
 
@@ -206,8 +184,3 @@ def test_predictions(tmp_path, capsys):
     assert "speed" not in text
     record = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
     assert {figure["f1"]["mean"] for figure in record["figures_of_models"]} == {1.0}
-
-
-def test_predictions_of_unknown_format(tmp_path, capsys):
-    (tmp_path / "odd.txt").write_text("nothing known", encoding="utf-8")
-    assert "--predictions-format" in failure(capsys, corpus(), "--predictions", tmp_path / "odd.txt")

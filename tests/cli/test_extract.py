@@ -244,17 +244,6 @@ def test_a_warning_is_one_plain_line(tmp_path):
     assert line.startswith("Note: ")
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
-def test_a_full_standard_output():
-    with open("/dev/full", "wb") as full:
-        running = process("--text", TEXT, "--format", "jsonl", stdout=full)
-        printed = running.communicate()[1].decode()
-    assert printed.startswith("Error: standard output: No space left on device")
-    assert printed.count("\n") == 1
-    assert running.returncode == 2
-
-
 @pytest.mark.parametrize("format", ["jsonl", "brat", "html"])
 def test_an_output_that_cannot_be_written_is_found_before_the_model_is_loaded(tmp_path, capsys, format):
     (tmp_path / "folder").mkdir()

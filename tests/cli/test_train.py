@@ -80,17 +80,13 @@ def test_seeds(recipe, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "data"),
     [
-        (["training.epoch=3"], "training.epochs"),
-        (["epochs"], "'epochs'"),
-        (["data.dev=no.jsonl"], "no.jsonl"),
-        (["training.trackers=[wandbb]"], "'wandb'"),
-        (["--device", "tpu9"], "'tpu9'"),
-        (["--device", "mps"], "'mps'"),
-        (["--seeds", "0"], "seeds is 0"),
+        (["training.epoch=3"], "training.epochs"), (["epochs"], "'epochs'"),
+        (["data.dev=no.jsonl"], "no.jsonl"), (["training.trackers=[wandbb]"], "'wandb'"),
+        (["--device", "tpu9"], "'tpu9'"), (["--device", "mps"], "'mps'"), (["--seeds", "0"], "seeds is 0"),
         (["--jobs", "3"], "--seeds"),
         (["training.seed=5", "--seeds", "2"], "training.seed is 5"),
     ],
-)
+)  # fmt: skip
 def test_errors_are_one_line(recipe, capsys, arguments, data):
     assert data in failure(capsys, "train", recipe, *arguments)
 

@@ -422,6 +422,3 @@ def test_a_folder_without_tokenizer_files(family_of_tokenizer: str, own_folder: 
         file.unlink()
     with pytest.raises(ModelError, match=re.escape(repr(str(folder)))):
         load_tokenizer(str(folder))
-
-
-# Output ------------------------------------------------------------------------------------------------------

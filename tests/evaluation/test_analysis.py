@@ -1,5 +1,3 @@
-"""The analysis agrees with its parts and converts to plain JSON."""
-
 import json
 from collections import Counter
 
@@ -39,17 +37,11 @@ def test_errors_of_a_sentence():
         ],
         "relations": [
             {
-                "head": 0,
-                "tail": 1,
-                "label": "Directed",
-                "score": None,
-                "correct": False,
-                "kind": "RNF",
-                "instead": ["Other"],
-                "reversed": False,
+                "head": 0, "tail": 1, "label": "Directed", "score": None, "correct": False, "kind": "RNF",
+                "instead": ["Other"], "reversed": False,
             }
         ],
-    }
+    }  # fmt: skip
     assert record["predicted"]["entities"][2] == {
         "start": 4, "end": 5, "label": "B", "score": 0.6, "in_triple": True, "correct": False, "kind": "spurious",
     }  # fmt: skip

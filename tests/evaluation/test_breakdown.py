@@ -36,16 +36,11 @@ class TestRanges:
 @pytest.mark.parametrize(
     ("one", "other", "group"),
     [
-        ((0, 1), (1, 2), "0"),
-        ((0, 1), (2, 3), "1–2"),
-        ((0, 1), (3, 4), "1–2"),
-        ((0, 2), (5, 9), "3–5"),
-        ((0, 1), (22, 23), "21+"),
-        ((0, 3), (2, 5), "sharing words"),
-        ((0, 5), (1, 2), "sharing words"),
+        ((0, 1), (1, 2), "0"), ((0, 1), (2, 3), "1–2"), ((0, 1), (3, 4), "1–2"), ((0, 2), (5, 9), "3–5"),
+        ((0, 1), (22, 23), "21+"), ((0, 3), (2, 5), "sharing words"), ((0, 5), (1, 2), "sharing words"),
         ((0, 1), (0, 1), "sharing words"),
     ],
-)
+)  # fmt: skip
 def test_distances(one, other, group):
     first, second = Span(*one, "A"), Span(*other, "B")
     assert find_distance_group(first, second) == find_distance_group(second, first) == group
@@ -58,16 +53,11 @@ class TestNesting:
     @pytest.mark.parametrize(
         ("span", "others", "expected"),
         [
-            (OUTER, [INNER], "nested"),
-            (INNER, [OUTER], "nested"),
-            (APART, [SAME], "nested"),
-            (OUTER, [ACROSS], "crossing"),
-            (OUTER, [ACROSS, INNER], "nested"),
-            (APART, [OUTER, INNER], "flat"),
-            (APART, [], "flat"),
-            (Span(4, 5, "A"), [OUTER], "flat"),
+            (OUTER, [INNER], "nested"), (INNER, [OUTER], "nested"), (APART, [SAME], "nested"),
+            (OUTER, [ACROSS], "crossing"), (OUTER, [ACROSS, INNER], "nested"), (APART, [OUTER, INNER], "flat"),
+            (APART, [], "flat"), (Span(4, 5, "A"), [OUTER], "flat"),
         ],
-    )
+    )  # fmt: skip
     def test_by_hand(self, span, others, expected):
         assert classify_nesting(span, Sentence.from_words(list("abcdefgh"), [span, *others])) == expected
 

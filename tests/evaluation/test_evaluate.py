@@ -1,5 +1,3 @@
-"""Evaluation of models: scores, comparisons, texts and errors."""
-
 import json
 import shutil
 from dataclasses import replace
@@ -12,13 +10,7 @@ from cascade_srn import Document, Extractor, Schema, Sentence, Span, Triple, wri
 from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError
 from cascade_srn.evaluation import SYMMETRIC_POLICIES, analyse, score_documents
 from cascade_srn.evaluation.comparison import Bootstrap, compare
-from cascade_srn.evaluation.evaluate import (
-    check_labels,
-    check_same_labels,
-    evaluate,
-    require_writable,
-    write_reports,
-)
+from cascade_srn.evaluation.evaluate import check_labels, check_same_labels, evaluate, require_writable, write_reports
 from cascade_srn.evaluation.options import EvaluateOptions
 from cascade_srn.evaluation.result import EvaluatedModel, display_name, display_names
 from cascade_srn.evaluation.text import format_evaluation
@@ -203,14 +195,7 @@ class TestLabels:
     def test_unknown_labels_are_all_named(self):
         with pytest.raises(SchemaError) as error:
             check_labels(SCHEMA, self.data("task", "for"), model="m", data="d.json")
-        for part in (
-            "d.json",
-            "'m'",
-            "['task']",
-            "Metric, Task, Thing",
-            "['for']",
-            "compare, part-of, used-for",
-        ):
+        for part in ("d.json", "'m'", "['task']", "Metric, Task, Thing", "['for']", "compare, part-of, used-for"):
             assert part in error.value.problem
         assert "'Task'" in error.value.hint
 

@@ -1,5 +1,3 @@
-"""Counts of what models find in text of another kind."""
-
 import json
 from pathlib import Path
 

@@ -23,7 +23,6 @@ from cascade_srn.evaluation import (
 from cascade_srn.evaluation.evaluate import evaluate
 from cascade_srn.evaluation.from_text import restore_words, split_characters
 from cascade_srn.evaluation.options import EvaluateOptions
-from cascade_srn.evaluation.text import format_evaluation
 from cascade_srn.text.presplit import given_words
 
 
@@ -249,20 +248,6 @@ class TestEvaluation:
         for one in scores:
             assert one == score_documents(*aligned, schema=MODEL_SCHEMA, symmetric=one.symmetric)
         assert scores[0].ner.counts.n_gold == 13
-
-    def test_every_figure_says_so(self):
-        found = evaluated(saved_model(), saved_model(1), from_text=True)
-        record = found.to_dict()
-        assert json.loads(json.dumps(record)) == record
-        assert (record["condition"], record["entities"]) == ("from text", "predicted")
-        assert all(figure["protocol"].endswith(", from text") for figure in record["figures_of_models"])
-        assert all(difference["protocol"].endswith(", from text") for difference in record["differences"])
-        assert len(record["differences"]) == 3
-        assert record["data"]["n_words"] == 32
-        assert record["models"][0]["segmentation"]["n_gold_sentences"] == 6
-        text = format_evaluation(found)
-        assert ", from text, overlaps " in text.splitlines()[0]
-        assert "entity boundaries" in text
 
     def test_analyses_agree_with_the_scores(self):
         found = evaluated(saved_model(), from_text=True, train=corpus(), by=("brackets", "entity_text"))

@@ -218,7 +218,3 @@ class TestScores:
         write_documents(predicted, tmp_path / "p.json", "jsonl")
         found = self.evaluate(tmp_path / "p.json", symmetric="all", schema=saved_model())
         assert found.models[0].schema == SCHEMA
-
-    def test_schema_without_predictions(self):
-        with pytest.raises(ConfigError):
-            EvaluateOptions(models=("m",), data="d", schema="schema.json")

@@ -1,5 +1,3 @@
-"""Reliability curves: by hand, and compared with their definition."""
-
 import json
 
 import pytest

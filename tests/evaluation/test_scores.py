@@ -1,5 +1,3 @@
-"""Scores computed by hand."""
-
 import json
 
 import pytest
@@ -105,11 +103,7 @@ class TestByHand:
         # Method 2 gold, 1 predicted, 1 correct: F1 2/3. Task 2, 2, 1: F1 1/2. Metric 0, 1, 0: F1 0.
         predicted = sentence([CRF, NER, Span(9, 10, "Task"), Span(8, 9, "Metric")])
         ner = score_one(GOLD, predicted).ner
-        assert ner.per_label == {
-            "Method": Counts(2, 1, 1),
-            "Metric": Counts(0, 1, 0),
-            "Task": Counts(2, 2, 1),
-        }
+        assert ner.per_label == {"Method": Counts(2, 1, 1), "Metric": Counts(0, 1, 0), "Task": Counts(2, 2, 1)}
         assert list(ner.per_label) == ["Method", "Metric", "Task"]
         assert ner.macro_precision == pytest.approx((1 + 0 + 1 / 2) / 3)
         assert ner.macro_recall == pytest.approx((1 / 2 + 0 + 1 / 2) / 3)

@@ -165,10 +165,7 @@ def test_a_bad_annotation_is_refused_or_skipped(folder, read, name, line, kind, 
 def test_a_skipped_entity_takes_its_relations_along(folder, read):
     stream = read(folder(lines=["T1\tMethod 2 6;7 10\tdeep CRF", *ENTITIES[1:], *RELATIONS]), strict=False)
     assert [len(document.entities) for document in stream] == [3]
-    assert stream.report.skipped == {
-        "entity: discontinuous span": 1,
-        "relation: needs a skipped entity": 2,
-    }
+    assert stream.report.skipped == {"entity: discontinuous span": 1, "relation: needs a skipped entity": 2}
 
 
 def test_a_line_of_no_known_kind_is_refused_or_skipped(folder, read):

@@ -1,5 +1,3 @@
-"""Coreference clusters in all formats."""
-
 import json
 
 import pytest
@@ -148,16 +146,11 @@ def test_clusters_stay_on_their_words_when_the_text_is_rebuilt_or_aligned(lines_
 @pytest.mark.parametrize(
     "clusters",
     [
-        ((),),
-        ((Mention(1, 0, 1),),),
-        ((Mention(-1, 0, 1),),),
-        ((Mention(0, 1, 1),),),
-        ((Mention(0, -1, 1),),),
-        ((Mention(0, 0, 3),),),
-        ((Mention(0, 0, 1), Mention(0, 0, 1)),),
+        ((),), ((Mention(1, 0, 1),),), ((Mention(-1, 0, 1),),), ((Mention(0, 1, 1),),),
+        ((Mention(0, -1, 1),),), ((Mention(0, 0, 3),),), ((Mention(0, 0, 1), Mention(0, 0, 1)),),
         ((Mention(0, 0, 1),), (Mention(0, 0, 1),)),
     ],
-)
+)  # fmt: skip
 def test_a_document_refuses_clusters_that_do_not_fit(clusters):
     with pytest.raises(AnnotationError):
         Document.from_sentences([Sentence.from_words(["a", "b"])], clusters=clusters)

@@ -1,5 +1,3 @@
-"""Download and verification of corpora."""
-
 import bz2
 import gzip
 import hashlib
@@ -16,15 +14,7 @@ from tests.formats.other_processes import held_elsewhere
 from tests.formats.web import Site, serving
 
 from cascade_srn.errors import ConfigError, DataError
-from cascade_srn.formats.corpora import (
-    CORPORA,
-    SCIERC,
-    PublishedCorpus,
-    PublishedFile,
-    download,
-    find_corpus,
-    unpack,
-)
+from cascade_srn.formats.corpora import CORPORA, SCIERC, PublishedCorpus, PublishedFile, download, find_corpus, unpack
 from cascade_srn.formats.registry import read_documents
 
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data" / "scierc"

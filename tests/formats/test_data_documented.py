@@ -1,5 +1,3 @@
-"""docs/data.md: its figures, its options, and its example."""
-
 import re
 import subprocess
 import sys

@@ -74,10 +74,7 @@ BIOC_PASSAGES = [
     {
         "offset": 0,
         "text": TEXT[:27],
-        "annotations": [
-            bioc_annotation("T1", "Method", "CRF", 11),
-            bioc_annotation("T2", "Task", "tagging", 19),
-        ],
+        "annotations": [bioc_annotation("T1", "Method", "CRF", 11), bioc_annotation("T2", "Task", "tagging", 19)],
     },
     {"offset": 28, "text": TEXT[28:], "annotations": [bioc_annotation("T3", "Method", "HMM", 40)]},
 ]
@@ -251,15 +248,9 @@ def shape(document):
 
 
 CASES = {
-    "jsonl": "o.jsonl",
-    "label-studio": "o.json",
-    "doccano": "o.jsonl",
-    "prodigy": "o.jsonl",
-    "bioc": "o.xml",
-    "pubtator": "o.txt",
-    "table": "o.csv",
-    "datasets": "o.parquet",
-}
+    "jsonl": "o.jsonl", "label-studio": "o.json", "doccano": "o.jsonl", "prodigy": "o.jsonl", "bioc": "o.xml",
+    "pubtator": "o.txt", "table": "o.csv", "datasets": "o.parquet",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,3 @@
-"""Downloads from a local server: complete, interrupted, resumed."""
-
 import re
 import socket
 
@@ -110,19 +108,13 @@ def test_a_server_that_never_answers(tmp_path):
 @pytest.mark.parametrize(
     "url",
     [
-        "file:///etc/hostname",
-        "ftp://a/b",
-        "a.tar.gz",
-        "http://",
-        "http:///a",
-        "http://[",
-        "http://a:b/c",
+        "file:///etc/hostname", "ftp://a/b", "a.tar.gz", "http://", "http:///a", "http://[", "http://a:b/c",
         "http://a:0/",
         f"http://{'a' * 70}.org/x",
         "http://a b/",
         "http://127.0.0.1:9/\u00e9",
     ],
-)
+)  # fmt: skip
 def test_only_addresses_of_the_web(url, tmp_path):
     with pytest.raises(DataError) as caught:
         fetch(url, tmp_path / "a")

@@ -1,5 +1,3 @@
-"""Locks on folders."""
-
 import errno
 import fcntl
 import os

@@ -1,5 +1,3 @@
-"""Files in a folder and its subfolders, and their names."""
-
 import os
 from pathlib import Path
 
@@ -112,19 +110,6 @@ def test_a_folder_that_cannot_be_read_is_refused(tree, closed, name):
 def test_a_hidden_folder_need_not_be_read(tree, closed):
     closed(tree / ".git")
     assert [path.name for path in find_texts([tree])] == ["a.txt", "b.txt"]
-
-
-def test_a_folder_that_can_only_be_listed(tree, monkeypatch):
-    stat = os.stat
-
-    def refuse(path, **options):
-        if Path(path).name == "b.txt":
-            raise PermissionError(13, "Permission denied", path)
-        return stat(path, **options)
-
-    monkeypatch.setattr(os, "stat", refuse)
-    with pytest.raises(DataError, match=r"b\.txt .*\(Permission denied\)"):
-        find_texts([tree])
 
 
 @pytest.mark.parametrize(

@@ -175,33 +175,6 @@ def test_without_relations_there_is_no_related_threshold() -> None:
         assert (thresholds.subject, thresholds.object, thresholds.related) == (0.5, 0.5, None)
 
 
-def test_temperatures_change_scores_but_not_their_order(tmp_path: object) -> None:
-    model = spread_probabilities(small_model("swift"))
-    warm = replace(model, settings=replace(model.settings, temperatures=Temperatures(3.0, 2.0, 2.0)))
-    everything = Thresholds(0.0, 0.0, 0.0)
-    plain, other = (m.predictor(thresholds=everything).predict(examples(SENTENCES)) for m in (model, warm))
-    for one, two in zip(plain, other, strict=True):
-        assert one.entities == two.entities
-        ranked = [sorted(range(len(s.entities)), key=lambda i: -s.entities[i].score) for s in (one, two)]
-        assert ranked[0] == ranked[1]
-        assert all(abs(b.score - 0.5) <= abs(a.score - 0.5) for a, b in zip(one.entities, two.entities, strict=True))
-
-
-@pytest.mark.parametrize("given_entities", [False, True])
-def test_a_triples_score_is_that_of_all_its_parts(given_entities: bool) -> None:
-    model = spread_probabilities(small_model("swift"))
-    predictor = model.predictor(thresholds=Thresholds(0.2, 0.1, 0.1))
-    found = predictor.predict_with_scores(examples(SENTENCES), given_entities=given_entities)
-    assert sum(len(f.triples) for f in found) > 0
-    for sentence, triples, *_ in found:
-        assert list(sentence.triples) == [t.triple for t in triples]
-        for triple, subject, object_ in triples:
-            parts = [object_, *(1.0 if e.score is None else e.score for e in (triple.head, triple.tail))]
-            assert triple.score == pytest.approx(np.prod(parts))
-            assert (triple.head.score is None) == given_entities
-            assert min(subject, object_) >= 0.1
-
-
 def test_the_threshold_of_a_label_is_chosen_with_those_that_were_chosen_before_it():
     """Compared with a slow reference that counts predictions."""
     for seed in range(8):

@@ -56,21 +56,6 @@ def test_a_number_leads_to_its_sentences_and_back(browser, report_file, keys, an
 
 
 @BOTH_WIDTHS
-def test_cells_labels_and_groups_lead_to_sentences_too(browser, report_file, keys, width):
-    with opened(browser, report_file, width=width) as page:
-        for token in (
-            "ce.0.0",
-            "cr.1.6",
-            "e0.gold",
-            "r2.correct",
-            "t.out_of_triple.gold",
-            "g.sentence_length.ner.0.gold",
-        ):
-            page.locator(f'main a[href="#show={token}"]').first.click()
-            assert_shown(page, matching(keys, token)[:PAGE])
-
-
-@BOTH_WIDTHS
 def test_filters(browser, report_file, keys, analysis, width):
     texts = [" ".join(record["words"]).lower() for record in analysis["sentences"]]
     with opened(browser, report_file, width=width) as page:

@@ -1,5 +1,3 @@
-"""The report as a file: complete, safe, and the same from JSON."""
-
 import base64
 import hashlib
 import json

@@ -10,7 +10,7 @@ from tests.network import invariances
 from tests.network.invariances import INPUT_WIDTH, example, randomise
 from torch import Tensor
 
-from cascade_srn.lab.baselines.table_filling import ENTITY, RELATION, PartitionFilterNetwork, partition_gates
+from cascade_srn.lab.baselines.table_filling import ENTITY, RELATION, PartitionFilterNetwork
 
 
 def network_of(hidden: int = 4, *, drop_connect: float = 0.0, input_width: int = INPUT_WIDTH) -> PartitionFilterNetwork:
@@ -97,23 +97,6 @@ def test_drop_connect_drops_weights_in_training_and_scales_them_in_evaluation():
         for sentence, of_sentence in zip(words, features, strict=True):
             expected = torch.tensor(literal_pfn(network, sentence, weight), dtype=torch.float64)
             torch.testing.assert_close(of_sentence, expected, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("hidden", [1, 8])
-def test_the_gates_divide_the_neurons(hidden):
-    logits = torch.randn(7, 2, hidden, dtype=torch.float64) * 3
-    entity, relation, shared = partition_gates(logits).unbind(-2)
-    for own in (entity, relation, shared):
-        assert own.min() > -1e-15
-    # A gate is the sum of its own and the shared partition. That of entities rises to 1, that of relations falls to 0.
-    rising, falling = entity + shared, relation + shared
-    assert (rising.diff(dim=-1) > -1e-15).all()
-    assert (falling.diff(dim=-1) < 1e-15).all()
-    torch.testing.assert_close(rising[:, -1], torch.ones(7, dtype=torch.float64))
-    torch.testing.assert_close(falling[:, -1], torch.zeros(7, dtype=torch.float64))
-    for row in range(7):
-        for found, expected in zip((entity, relation, shared), partitions(*logits[row].tolist()), strict=True):
-            torch.testing.assert_close(found[row], torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-13)
 
 
 def test_invariances():

@@ -252,20 +252,3 @@ class TestPipeline:
         monkeypatch.setattr(model.network, "pair_logits", None)
         found = model.predictor(thresholds=Thresholds(0.1, 1.0, 1.0)).predict(examples())
         assert any(s.entities for s in found)
-
-    @pytest.mark.slow
-    def test_batches_shrink_when_memory_is_short(self, monkeypatch):
-        model = _spread("pipeline")
-        expected = model.predictor().predict(examples())
-        span_logits = model.network.span_logits
-
-        def starved(rows, *arguments, **options):
-            if rows.word_items.numel() > 20:
-                raise torch.OutOfMemoryError("out of memory")
-            return span_logits(rows, *arguments, **options)
-
-        monkeypatch.setattr(model.network, "span_logits", starved)
-        predictor = model.predictor()
-        with pytest.warns(UserWarning, match="memory"):
-            assert predictor.predict(examples()) == expected
-        assert predictor.batch_words < 4096

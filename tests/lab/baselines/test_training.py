@@ -2,14 +2,9 @@ import json
 
 import pytest
 from tests.training.runs import write_recipe
-from tests.twelve_sentences import DOCUMENTS, SCHEMA
 
 from cascade_srn import Extractor
 from cascade_srn.cli import main
-from cascade_srn.evaluation.calibration.calibrate import choose_thresholds
-from cascade_srn.evaluation.scores import score
-from cascade_srn.model.model import Model
-from cascade_srn.network.examples import examples_of
 
 BASELINES = ("pfn", "table-srn", "pipeline")
 
@@ -60,20 +55,6 @@ def test_the_best_model_evaluates_and_extracts(trained, capsys):
     extractor = Extractor.from_pretrained(folder / "run" / "best")
     assert extractor.extract("Ada Berg leads Norlux in Oslo .").entities
     capsys.readouterr()
-
-
-@pytest.mark.slow
-def test_calibration_does_not_lower_the_score(trained):
-    _, folder = trained
-    model = Model.load(folder / "run" / "best")
-    dev = examples_of(DOCUMENTS) * 2
-
-    def reached(one):
-        scores = score([e.sentence for e in dev], one.predictor().predict(dev), schema=SCHEMA)
-        return scores.ner.counts.f1 + scores.re_strict.counts.f1
-
-    chosen = choose_thresholds(model, dev, by_label=True)
-    assert reached(chosen) >= reached(model)
 
 
 @pytest.mark.parametrize(

@@ -118,15 +118,9 @@ def test_growth(tmp_path):
     options = GrowthOptions(
         encoder=small_encoder(),
         data=_data(tmp_path),
-        lengths=(4, 8, 16),
-        subjects=(1, 2),
-        factors=(3, 1),
-        subject_words=9,
-        batch_sentences=2,
-        repeats=1,
-        warmup=0,
-        device="cpu",
-    )
+        lengths=(4, 8, 16), subjects=(1, 2), factors=(3, 1), subject_words=9, batch_sentences=2, repeats=1,
+        warmup=0, device="cpu",
+    )  # fmt: skip
     found = _written(growth.measure(options), tmp_path)
     series = {}
     for row in found["rows"]:

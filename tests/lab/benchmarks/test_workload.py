@@ -1,11 +1,10 @@
 import pytest
-from tests.small_models import SENTENCES, examples, small_model
+from tests.small_models import SENTENCES
 
 from cascade_srn import write_documents
-from cascade_srn.config import Thresholds
 from cascade_srn.errors import DataError
 from cascade_srn.lab.benchmarks import workload
-from cascade_srn.lab.benchmarks.workload import calibrate_threshold, count, read_corpus
+from cascade_srn.lab.benchmarks.workload import read_corpus
 from cascade_srn.types import Document
 
 
@@ -33,19 +32,3 @@ def test_outside_the_source_tree_data_must_be_given(monkeypatch, tmp_path):
     monkeypatch.setattr(workload, "__file__", str(tmp_path / "a" / "b" / "c" / "workload.py"))
     with pytest.raises(DataError, match="example corpus"):
         read_corpus(None, 5)
-
-
-def test_a_threshold_is_calibrated_to_a_number_of_predictions():
-    model, sentences = small_model("swift"), examples()
-    start = Thresholds(subject=0.0)
-
-    def found(thresholds):
-        return count(model.predictor(thresholds=thresholds).predict(sentences, given_entities=True)).triples
-
-    assert found(start) == 0  # heads at random are sure of nothing
-    everything = found(Thresholds(subject=0.0, object=0.0))
-    target = everything // 4
-    assert target > 10
-    chosen = calibrate_threshold(model, sentences, start, "object", target=target, given_entities=True)
-    assert chosen.subject == 0.0
-    assert 0.5 * target <= found(chosen) <= target

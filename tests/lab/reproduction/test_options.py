@@ -138,16 +138,10 @@ def test_ablation_changes_one_setting(variant, changes):
 @pytest.mark.parametrize(
     "change",
     [
-        "model.fusion=late",
-        "model.fusion.entities=tags",
-        "model.fusion.preset=late",
-        "model={}",
-        "training.seed=3",
-        "training.candidates=subjects",
-        "output=x",
-        "model.joint=false",
+        "model.fusion=late", "model.fusion.entities=tags", "model.fusion.preset=late", "model={}",
+        "training.seed=3", "training.candidates=subjects", "output=x", "model.joint=false",
     ],
-)
+)  # fmt: skip
 def test_settings_of_variants_cannot_be_changed(change):
     with pytest.raises(ConfigError, match=change) as error:
         check_changes(["training.epochs=3", change])
