@@ -1,5 +1,3 @@
-"""``cascade-srn init``."""
-
 import json
 from collections import Counter
 

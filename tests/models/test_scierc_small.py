@@ -1,5 +1,3 @@
-"""The bundled model does what its model card says."""
-
 import os
 import re
 import subprocess

@@ -20,16 +20,11 @@ SCORES = score(SENTENCES, SENTENCES, schema=SCHEMA)
 
 def _progress(**changes):
     values = {
-        "epoch": 2,
-        "epochs": 4,
-        "loss": 3.0,
-        "step": 50,
-        "steps": 100,
-        "epoch_done": False,
+        "epoch": 2, "epochs": 4, "loss": 3.0, "step": 50, "steps": 100, "epoch_done": False,
         "parts": {"entity": 2.0, "total": 2.5},
         "seconds": 120.0,
         "words_per_second": 1234.5,
-    }
+    }  # fmt: skip
     return TrainingProgress(**(values | changes))
 
 
@@ -56,17 +51,6 @@ def test_files_get_a_line_for_epochs_and_evaluations():
             shown.progress(_progress(**changes))
     lines = console.file.getvalue().splitlines()
     assert [text.split("  ")[1] for text in lines] == ["step 2/100", "step 4/100"]
-
-
-def test_terminals_get_a_bar_with_loss_scores_and_time_left():
-    console = Console(file=io.StringIO(), width=140, force_terminal=True, color_system=None)
-    with display(console) as shown:
-        shown.progress(_progress(dev=SCORES))
-        shown.progress(_progress(step=51))
-        shown.bar.refresh()
-    text = console.file.getvalue()
-    for part in ("epoch 2/4", "51/100", "loss 2.500", "dev 100.0 / 100.0", "2 min left"):
-        assert part in text
 
 
 def test_tables_of_one_run_and_of_several():

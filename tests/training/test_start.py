@@ -1,5 +1,3 @@
-"""Training that starts from a trained model."""
-
 import json
 from dataclasses import replace
 
@@ -11,7 +9,7 @@ from tests.twelve_sentences import DOCUMENTS
 from tests.twelve_sentences import SCHEMA as NEWS
 
 from cascade_srn.config import ModelSettings, Temperatures, Thresholds
-from cascade_srn.errors import CascadeError, ConfigError, DataError, ModelError
+from cascade_srn.errors import ConfigError, DataError, ModelError
 from cascade_srn.model.model import Model
 from cascade_srn.model.start import Start, start_model
 from cascade_srn.schema import RelationConstraints, Schema
@@ -154,10 +152,6 @@ class TestLabels:
         assert labels.dropped == ("Task", "part-of")
         assert labels.direction == ()
 
-    def test_relations_of_a_model_without_them_are_new(self, saved):
-        _, folder = saved(joint=False)
-        assert set(SCHEMA.relation_types) <= set(Start(folder).labels(SCHEMA).new)
-
     def test_a_relation_that_is_symmetric_in_one_of_the_two(self, saved):
         _, folder = saved()
         directed = Schema(SCHEMA.entity_types, SCHEMA.relation_types, frozenset({"part-of"}))
@@ -262,22 +256,6 @@ class TestRecipe:
         # The recipe of the run names the start, and can be read without it.
         assert load_recipe(tmp_path / "run" / "recipe.yaml") == recipe
 
-    def test_resuming_gives_the_same_weights(self, trained, tmp_path):
-        (tmp_path / "whole").mkdir()
-        (tmp_path / "parts").mkdir()
-        for _ in Run(self._recipe(tmp_path / "whole", trained), device="cpu"):
-            pass
-        recipe = self._recipe(tmp_path / "parts", trained)
-        for progress in Run(recipe, device="cpu"):
-            if progress.save:
-                break
-        resumed = Run(recipe, resume=True, device="cpu")
-        assert resumed.resumed_at is not None
-        for _ in resumed:
-            pass
-        one, other = (_weights(Model.load(tmp_path / name / "run" / "best")) for name in ("whole", "parts"))
-        assert all(torch.equal(one[key], other[key]) for key in one)
-
     def test_a_changed_start_is_refused(self, trained, tmp_path):
         copy = tmp_path / "copy"
         Model.load(trained).save(copy)
@@ -303,11 +281,6 @@ class TestRecipe:
         with pytest.raises(ModelError, match="model.start") as caught:
             self._recipe(tmp_path, start)
         assert caught.value.option == "model.start"
-
-    @pytest.mark.parametrize("start", [3, ["a"], True])
-    def test_a_start_that_is_no_name(self, tmp_path, start):
-        with pytest.raises(CascadeError, match="start"):
-            self._recipe(tmp_path, start, model={"start": start, "encoder": {"name": "x"}})
 
     def test_a_damaged_start(self, trained, tmp_path):
         copy = tmp_path / "copy"

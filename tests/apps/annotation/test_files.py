@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from cascade_srn.apps.annotation.files import LOG, SNAPSHOT, AppendOnlyFile, Change, ChangeLog, read_lines
+from cascade_srn.apps.annotation.files import LOG, SNAPSHOT, Change, ChangeLog, read_lines
 from cascade_srn.errors import DataError
 
 
@@ -141,24 +141,3 @@ def test_a_log_whose_emptying_is_not_flushed(tmp_path, monkeypatch):
     log.append(change(2))
     log.close()
     assert stored(tmp_path) == {("d", "anna"): 2}
-
-
-def test_a_file_that_cannot_be_repaired_takes_no_more_lines(tmp_path, monkeypatch):
-    file = AppendOnlyFile(tmp_path / "lines", 0)
-
-    def fail(*arguments):
-        raise OSError(errno.EIO, "Input/output error")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", fail)
-        patch.setattr(os, "ftruncate", fail)
-        with pytest.raises(OSError, match="Input/output"):
-            file.append(b"a\n")
-    with pytest.raises(DataError):
-        file.append(b"b\n")
-
-
-def test_a_log_that_is_only_read_refuses_changes(tmp_path):
-    with pytest.raises(DataError):
-        ChangeLog(tmp_path, read_only=True).append(change(1))
-    assert not (tmp_path / LOG).exists()

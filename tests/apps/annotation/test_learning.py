@@ -93,12 +93,6 @@ def test_leftovers_of_a_killed_run_are_removed(tmp_path):
         assert current_model(project) == str(finished / "run" / "best")
 
 
-def test_the_note_is_honest_about_wide_intervals():
-    point = {"n_held_out": 9, "n_held_out_documents": 3, "unit": "sentence", "ner_low": 0.2, "ner_high": 0.8}
-    assert "wide" in describe_uncertainty([point])
-    assert "wide" not in describe_uncertainty([point | {"ner_high": 0.25}])
-
-
 def test_a_model_that_finds_nothing_does_not_replace_one_that_does(tmp_path):
     with make_project(tmp_path / "p", make_documents(4)) as project:
         runs = [project.folder / "training" / f"run-0000{number}" for number in (1, 2, 3)]

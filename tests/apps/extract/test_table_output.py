@@ -1,5 +1,3 @@
-"""Tables of extracted entities and relations."""
-
 import csv
 import io
 import json

@@ -7,14 +7,7 @@ import time
 import pytest
 from tests.apps.annotation.clauses import clauses
 from tests.apps.annotation.server.made_project import TEXTS, create_project, live_project
-from tests.apps.annotation.server.test_in_browser import (
-    open_document,
-    press,
-    settle,
-    stored,
-    wait_for_document,
-    word,
-)
+from tests.apps.annotation.server.test_in_browser import open_document, press, settle, stored, wait_for_document, word
 from tests.apps.service.browsing import trained_extractor
 from tests.apps.web.live_app import until
 from tests.drawing.browser import scrolls_sideways, start_browser
@@ -200,16 +193,6 @@ def test_export_and_import(annotated, browser, tmp_path):
         assert stored(annotated, "tagging", "Cy")[:2] == stored(annotated, "tagging", "Ada")[:2]
 
 
-def test_refused_import_is_shown(annotated, browser, tmp_path):
-    (tmp_path / "bad.jsonl").write_text("no JSON\n", encoding="utf-8")
-    with open_document(browser, annotated, "parsing", expected=["422"]) as page:
-        settle(page)
-        page.locator("#tab-exchange").click()
-        page.set_input_files("#import-file", tmp_path / "bad.jsonl")
-        page.locator("#import").click()
-        page.locator("#notice.error").wait_for()
-
-
 def test_key_is_asked_for(browser, tmp_path):
     folder = create_project(tmp_path / "project")
     settings = ServeSettings(port=0, api_key="secret")
@@ -248,26 +231,6 @@ def test_looks(annotated, browser, width, theme):
             page.locator(part).first.wait_for()
             assert page.evaluate(CONTRASTS) == []
             assert page.evaluate(UNNAMED) == []
-            assert not scrolls_sideways(page)
-
-
-def test_every_word_lies_in_its_line(annotated, browser):
-    """Bars are below their words, and arcs end above them, at every width."""
-    with open_document(browser, annotated, "parsing") as page:
-        settle(page)
-        for width in (1280, 700, 320):
-            page.set_viewport_size({"width": width, "height": 900})
-            words = page.locator("#sheet .w").all_inner_texts()
-            first = words.index("graph")
-
-            def is_below(first=first):
-                boxes = [page.locator("#sheet .w").nth(n).bounding_box() for n in (first, first + 1)]
-                bars = [one.bounding_box() for one in page.locator("#sheet .bar[data-key='s:s0']").all()]
-                at = next(box["x"] - 2 for box in boxes if box["y"] == boxes[0]["y"])
-                gap = bars[0]["y"] - boxes[0]["y"] - boxes[0]["height"]
-                return abs(bars[0]["x"] - at) < 2 and -8 < gap < 8
-
-            until(is_below)
             assert not scrolls_sideways(page)
 
 
