@@ -1,8 +1,10 @@
+import platform
+
 import pytest
 import torch
 
 from cascade_srn.errors import ConfigError
-from cascade_srn.runs.device import few_threads, find_device, matmul_precision
+from cascade_srn.runs.device import few_threads, find_device, matmul_precision, without_onednn
 
 
 def with_gpus(monkeypatch, n):
@@ -62,3 +64,14 @@ def test_few_threads(device, expected):
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("machine", "device", "used"), [("aarch64", "cpu", False), ("x86_64", "cpu", True), ("aarch64", "cuda", True)]
+)
+def test_training_on_arm_does_without_onednn(monkeypatch, machine, device, used):
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    before = torch.backends.mkldnn.enabled
+    with without_onednn(torch.device(device)):
+        assert torch.backends.mkldnn.enabled is (used and before)
+    assert torch.backends.mkldnn.enabled is before

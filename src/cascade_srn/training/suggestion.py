@@ -44,13 +44,13 @@ class SuggestedEncoder:
     width: int = 384
 
 
-# By language and size. Estimate for English: a quarter of the speed of the encoder alone, which was measured on two
-# cores in float32. The small multilingual encoder has twice as many layers as the English one.
+# By language and size. The small English encoder was measured on one ARM core, in batches of four sentences of 14 words;
+# the others are estimated by their number of operations.
 ENCODERS = {
-    ("English", "small"): SuggestedEncoder("sentence-transformers/all-MiniLM-L6-v2", 18),
-    ("English", "base"): SuggestedEncoder("sentence-transformers/all-mpnet-base-v2", 3.5, 768),
-    ("other", "small"): SuggestedEncoder("sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2", 9),
-    ("other", "base"): SuggestedEncoder("FacebookAI/xlm-roberta-base", 3.5, 768),
+    ("English", "small"): SuggestedEncoder("sentence-transformers/all-MiniLM-L6-v2", 10),
+    ("English", "base"): SuggestedEncoder("sentence-transformers/all-mpnet-base-v2", 1.5, 768),
+    ("other", "small"): SuggestedEncoder("sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2", 5),
+    ("other", "base"): SuggestedEncoder("FacebookAI/xlm-roberta-base", 1.5, 768),
 }
 # Sentences per second on a GPU, from the cost of recipes/scierc.yaml on a shared H200.
 _GPU_SPEED = 300
