@@ -24,6 +24,7 @@ from cascade_srn.apps.graph.edges import (
 from cascade_srn.apps.graph.load import Extracted, load
 from cascade_srn.apps.graph.resolve import Resolution, Surface, describe_forms, resolve
 from cascade_srn.apps.graph.settings import ACYCLIC, SYMMETRIC, GraphReport, GraphSettings
+from cascade_srn.apps.graph.sources import Sources, absolute_files
 from cascade_srn.apps.graph.store import check_target, write_graph
 from cascade_srn.apps.graph.tables import STEPS, load_library, make_schema, table_schema
 from cascade_srn.errors import DataError, suggest
@@ -65,13 +66,17 @@ def build(
     settings = settings or GraphSettings()
     check_target(output, overwrite=overwrite)
     given = [corpora] if isinstance(corpora, str | Path) else list(corpora)
-    extracted = load(given, settings)
+    return build_from(Sources(load(given, settings), absolute_files(settings)), output, overwrite=overwrite)
+
+
+def build_from(sources: Sources, output: str | Path, *, overwrite: bool = False) -> GraphReport:
+    """Build a graph from loaded documents and write it to a folder, together with these."""
     connection = load_library("duckdb").connect()
     try:
-        tables, record, report = _make_tables(connection, extracted, settings)
+        tables, record, report = _make_tables(connection, sources.extracted, sources.settings)
     finally:
         connection.close()
-    write_graph(output, tables, record, overwrite=overwrite)
+    write_graph(output, tables, record, overwrite=overwrite, add=sources.write)
     counts = {name: table.num_rows for name, table in tables.items()}
     return GraphReport(str(output), counts, **report)
 

@@ -60,12 +60,13 @@ class Extracted:
     notes: tuple[str, ...]
 
 
-def load(corpora: Sequence[str | Path], settings: GraphSettings) -> Extracted:
+def load(corpora: Sequence[str | Path], settings: GraphSettings, *, check_fields: bool = True) -> Extracted:
     """Read the results of extraction.
 
     Args:
         corpora: Folders of corpus jobs, files of JSON lines, which may be compressed, or folders of those.
         settings: Where dates and titles are.
+        check_fields: Refuse documents of which none has a date or title, if there is a field for it.
 
     Raises:
         DataError: A path does not exist or is not of this kind, a file is damaged, or there is no document.
@@ -87,11 +88,12 @@ def load(corpora: Sequence[str | Path], settings: GraphSettings) -> Extracted:
             collected.add(part, folder)
     if not collected.n_documents:
         raise DataError("the input has no documents", "Check that the extraction has finished")
-    fields.check()
+    if check_fields:
+        fields.check()
     for (path, first), count in collected.repeats.items():
         documents = "1 document is" if count == 1 else f"{count:,} documents are"
         notes.append(f"{path}: {documents} also in {first} and left out here, so that each counts once")
-    return Extracted(_number_documents(collected.tables()), tuple(notes))
+    return Extracted(number_documents(collected.tables()), tuple(notes))
 
 
 def find_corpora(corpora: Sequence[str | Path]) -> tuple[list[Path], list[Path]]:
@@ -126,7 +128,7 @@ def _short_names(paths: Iterable[Path]) -> dict[Path, str]:
     return {path: path.name if names[path.name] == 1 else path.as_posix() for path in found}
 
 
-def _number_documents(tables: dict[str, pyarrow.Table]) -> dict[str, pyarrow.Table]:
+def number_documents(tables: dict[str, pyarrow.Table]) -> dict[str, pyarrow.Table]:
     """Number the documents in the order of their ids, so that the graph does not depend on the order of the input."""
     np, pc, pa = load_library("numpy"), load_library("pyarrow.compute"), load_library("pyarrow")
     documents = tables["documents"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -182,7 +183,7 @@ def _apply_aliases(
             into = _find_keys(found, alias.canonical, [forest.keys[key].label], settings)
             target = into[0] if into else forest.add(text, forest.keys[key].label, display_form(alias.canonical))
             if forest.root(key) != forest.root(target) and not forest.merge(
-                Merge(key, target, step, alias.place), forced=True
+                Merge(key, target, step, os.path.basename(alias.place)), forced=True
             ):
                 raise ConfigError(
                     f"{alias.place}: {alias.alias!r} and {alias.canonical!r} are to be merged, but also kept apart",
