@@ -165,7 +165,7 @@ def run(
         max_error_share=_parse_share(max_errors),
         store_text=not no_text,
     )
-    task, n_workers = _parse_array(array), _parse_workers(workers)
+    task, n_workers = _parse_array(array), parse_workers(workers)
     if threshold:
         settings = replace(settings, thresholds=_parse_thresholds(threshold, model))
     if dry_run:
@@ -193,29 +193,37 @@ def _run_job(
     resume: bool,
 ) -> JobReport:
     """Run the job with its progress on standard error."""
-    from cascade_srn.apps.corpus import JobInterrupted, run
+    from cascade_srn.apps.corpus import run
+
+    with stopping("Continue with --resume."), show_job() as progress:
+        return run(
+            inputs,
+            output,
+            model=model,
+            engine=engine,
+            resume=resume,
+            settings=settings,
+            progress=progress,
+            array=array,
+        )
+
+
+@contextmanager
+def stopping(advice: str) -> Iterator[None]:
+    """Report a job that was stopped by a signal, and how to continue it."""
+    from cascade_srn.apps.corpus import JobInterrupted
 
     try:
-        with _show_job() as progress:
-            return run(
-                inputs,
-                output,
-                model=model,
-                engine=engine,
-                resume=resume,
-                settings=settings,
-                progress=progress,
-                array=array,
-            )
+        yield
     except JobInterrupted as stopped:
         done = f"{stopped.report.n_shards_done:,} of {stopped.report.n_shards:,} shards are done"
-        typer.echo(f"Stopped. {done}. Continue with --resume.", err=True)
+        typer.echo(f"Stopped. {done}. {advice}", err=True)
         mark_reported(stopped)
         raise typer.Exit(128 + stopped.signal if stopped.signal else INTERRUPTED) from stopped
 
 
 @contextmanager
-def _show_job() -> Iterator[Callable[[JobProgress], None]]:
+def show_job() -> Iterator[Callable[[JobProgress], None]]:
     """Show a bar on a terminal. A log gets a line a minute."""
     from cascade_srn.apps.corpus.progress import ProgressView
     from cascade_srn.runs.display import show_progress
@@ -266,7 +274,7 @@ def _split(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _parse_workers(text: str) -> int | str:
+def parse_workers(text: str) -> int | str:
     if text == "auto":
         return text
     if not re.fullmatch("[0-9]+", text) or int(text) == 0:

@@ -72,7 +72,9 @@ def remove(graph: str | Path, ids: Iterable[str] = (), *, file: str | None = Non
             raise DataError(f"no document is from the file {file!r}", "See the column input of documents.parquet")
         missing = [name for name in wanted if name not in places]
         if missing:
-            raise DataError(f"the graph has no document {_show(missing)}", "See the column document_id of the documents")
+            raise DataError(
+                f"the graph has no document {_show(missing)}", "See the column document_id of the documents"
+            )
         repeated = [name for name in wanted if len(places[name]) > 1]
         if repeated:
             raise _ambiguous(repeated, inputs, places[repeated[0]])

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,6 +96,24 @@ def load(corpora: Sequence[str | Path], settings: GraphSettings, *, check_fields
     return Extracted(number_documents(collected.tables()), tuple(notes))
 
 
+def load_files(jobs: Mapping[Path, Collection[str]], settings: GraphSettings) -> Extracted | None:
+    """Read the documents of some input files from corpus jobs; None if there are none.
+
+    Their shard is the file, so that it does not depend on the job.
+
+    Args:
+        jobs: Names of files by folder of the job.
+        settings: Where dates and titles are.
+    """
+    fields, collected = _Fields(settings), _Collector(find_repeats=False)
+    for folder, names in jobs.items():
+        manifest = read_stored_json(folder / MANIFEST, "Run the corpus job again")
+        for part in _read_job(folder, _finished(folder), "", manifest, fields):
+            documents = part["documents"].set_column(1, "shard", part["documents"]["input"])
+            collected.add(part | {"documents": documents}, folder, names)
+    return Extracted(number_documents(collected.tables()), ()) if collected.n_documents else None
+
+
 def find_corpora(corpora: Sequence[str | Path]) -> tuple[list[Path], list[Path]]:
     """Return the folders of corpus jobs and the files of JSON lines, sorted and without repeats."""
     jobs: dict[str, Path] = {}
@@ -161,11 +179,13 @@ class _Collector:
         self._first: dict[bytes, Path] = {}
         self._parts: list[dict[str, pyarrow.Table]] = []
 
-    def add(self, part: dict[str, pyarrow.Table], path: Path) -> None:
-        """Add documents of an input, without those that an input before it has."""
+    def add(self, part: dict[str, pyarrow.Table], path: Path, files: Collection[str] | None = None) -> None:
+        """Add documents of an input, or of some of its files, without those that an input before it has."""
         np, pa = load_library("numpy"), load_library("pyarrow")
         documents = part["documents"]
         is_new = np.ones(documents.num_rows, dtype=bool)
+        if files is not None:
+            is_new[:] = [name in files for name in documents["input"].to_pylist()]
         if self._find_repeats:
             is_new[:] = [self._is_new(row, path) for row in _rows(documents.select(["document_id", "text", "origin"]))]
         number = self.n_documents + np.cumsum(is_new) - 1

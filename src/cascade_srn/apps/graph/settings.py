@@ -99,6 +99,7 @@ class GraphReport:
         flags: Number of edges by flag.
         notes: What the user should know, such as entries of files that match nothing.
         changes: Number of documents that were added, replaced and removed; empty after a build.
+        failed: Reason by file, for files that ``sync`` could not process in whole. They are tried again.
     """
 
     folder: str
@@ -108,6 +109,7 @@ class GraphReport:
     flags: dict[str, int]
     notes: tuple[str, ...] = field(default=())
     changes: dict[str, int] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,9 @@ def open_graph(folder: str | Path) -> Graph:
             connection = duckdb.connect(str(Path(folder) / DATABASE), read_only=True)
         except duckdb.Error as error:
             reason = str(error).splitlines()[0]
-            raise DataError(f"{Path(folder) / DATABASE} cannot be opened ({reason})", "Build the graph again") from error
+            raise DataError(
+                f"{Path(folder) / DATABASE} cannot be opened ({reason})", "Build the graph again"
+            ) from error
         before, record = record, read_record(folder)
         if record == before:
             return Graph(Path(folder), record, connection)
