@@ -275,6 +275,7 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def parse_workers(text: str) -> int | str:
+    """Return the number of workers, or "auto"."""
     if text == "auto":
         return text
     if not re.fullmatch("[0-9]+", text) or int(text) == 0:

@@ -68,8 +68,9 @@ def sync(
 ) -> None:
     """Make a graph of a folder of files, and keep it up to date: run the same command again.
 
-    New and changed files are extracted, and documents of files that are gone are removed. After an interruption, the next
-    run continues. Model and settings are those of the first run. The exit code is 1 if a file could not be processed.
+    New and changed files are extracted, and documents of files that are gone are removed. After an interruption, the
+    next run continues. Model and settings are those of the first run. The exit code is 1 if a file could not be
+    processed.
     """
     from cascade_srn.apps.corpus import InputSettings
     from cascade_srn.apps.graph import GraphSettings, SyncSettings, sync

@@ -253,7 +253,7 @@ def _replace_folder(fresh: Path, target: Path) -> None:
 
 
 def _exchange(first: Path, second: Path) -> bool:
-    """Exchange two folders in one step, so that their paths are never empty. Return False where that is not possible."""
+    """Exchange two folders in one step, so that neither path is ever empty. Return False where it is not possible."""
     names = os.fsencode(first), os.fsencode(second)
     try:
         library = ctypes.CDLL(None)

@@ -30,8 +30,8 @@ def update(graph: str | Path, corpora: str | Path | Sequence[str | Path]) -> Gra
         corpora: What :func:`build` takes.
 
     Raises:
-        DataError: The folder is no graph, follows a folder of files, or cannot be changed; the input cannot be read, was
-            extracted with another model, or has an id of several documents that are of other files.
+        DataError: The folder is no graph, follows a folder of files, or cannot be changed; the input cannot be read,
+            was extracted with another model, or has an id of several documents that are of other files.
 
     Example:
         >>> update("graph", "new.jsonl").changes  # doctest: +SKIP

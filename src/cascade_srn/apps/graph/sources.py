@@ -1,7 +1,7 @@
 """What a graph was built from: extracted documents and settings, which are kept so that the graph can be changed.
 
-The folder ``sources`` of a graph has what the tables of the graph lack: the entities and relations that are left out, the
-sentences, and the paths of files. Texts and other columns of the documents are only in ``documents.parquet``.
+The folder ``sources`` of a graph has what the tables of the graph lack: the entities and relations that are left out,
+the sentences, and the paths of files. Texts and other columns of the documents are only in ``documents.parquet``.
 """
 
 from __future__ import annotations
