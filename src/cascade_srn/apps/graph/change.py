@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -89,8 +89,12 @@ def changing(graph: str | Path) -> Iterator[Path]:
     """Lock a graph against other changes. Yields a hidden folder beside it for what an interrupted change leaves."""
     real = Path(graph).resolve()
     work = real.with_name(f".{real.name}.change")
-    with FolderLock(work):
-        yield work
+    try:
+        with FolderLock(work):
+            yield work
+    finally:
+        with suppress(OSError):
+            work.rmdir()  # empty, unless there is something to continue
 
 
 def _changeable(graph: str | Path) -> Sources:

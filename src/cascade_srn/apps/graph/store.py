@@ -137,10 +137,14 @@ def open_graph(folder: str | Path) -> Graph:
     """
     record = read_record(folder)
     duckdb = load_library("duckdb")
+    path = str(Path(folder) / DATABASE).replace("'", "''")
     while True:
+        # Attached, because one process gets the same database for the same path, even if the file was replaced.
+        connection = duckdb.connect()
         try:
-            connection = duckdb.connect(str(Path(folder) / DATABASE), read_only=True)
+            connection.execute(f"ATTACH '{path}' AS graph (READ_ONLY)")
         except duckdb.Error as error:
+            connection.close()
             reason = str(error).splitlines()[0]
             raise DataError(
                 f"{Path(folder) / DATABASE} cannot be opened ({reason})", "Build the graph again"
@@ -387,6 +391,7 @@ class Graph:
     def _rows(self, sql: str, values: list[Any] | dict[str, Any]) -> list[dict[str, Any]]:
         # Each cursor is a connection of its own, so that threads do not disturb each other.
         with self._connection.cursor() as cursor:
+            cursor.execute("USE graph")
             cursor.execute(sql, values)
             names = _distinct([column[0] for column in cursor.description or ()])
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

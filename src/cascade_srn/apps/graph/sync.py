@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from cascade_srn.apps.corpus.engine import CorpusEngine
 from cascade_srn.apps.corpus.inputs import find_input_files
 from cascade_srn.apps.corpus.job import run
 from cascade_srn.apps.corpus.manifest import JobFolder, Manifest
@@ -35,13 +37,15 @@ class SyncSettings:
         model: A model folder, the name of a bundled model, or a hub id.
         inputs: Which fields of the files are read.
         graph: Settings of the graph.
-        workers: Number of workers, or "auto". May differ from run to run.
-        device: "auto", "cpu", "cuda" or "cuda:N". May differ from run to run.
+        engine: "local", "ray", or an engine. May differ from run to run, as the next two.
+        workers: Number of workers, or "auto".
+        device: "auto", "cpu", "cuda" or "cuda:N".
     """
 
     model: str | None = None
     inputs: InputSettings | None = None
     graph: GraphSettings | None = None
+    engine: str | CorpusEngine = "local"
     workers: int | str = "auto"
     device: str = "auto"
 
@@ -75,7 +79,8 @@ def sync(
         old = read_sources(graph) if (Path(graph) / RECORD).exists() else None
         if old is None:
             check_target(graph)
-        made = _Follower.make(graph, old, settings or SyncSettings())
+        given = settings or SyncSettings()
+        made = _Follower.make(graph, old, given)
         files = find_input_files(root, made.inputs, skip=str(graph), root=root)
         known = made.files
         changed = {file.name: file for file in files if known.get(file.name) != file.sha256}
@@ -85,7 +90,8 @@ def sync(
             record = read_record(graph)
             report = {name: record[name] for name in ("counts", "dropped", "merges", "flags")}
             return GraphReport(str(graph), **report, changes=dict.fromkeys(("added", "replaced", "removed"), 0))
-        jobs = _Extraction(work, root, made, progress).run({n: file for n, file in changed.items() if file.n_rows})
+        extraction = _Extraction(work, root, made, given, progress)
+        jobs = extraction.run({name: file for name, file in changed.items() if file.n_rows})
         new = load_files(jobs, made.graph)
         failed = _failed_files(jobs)
         # Files with errors are tried again by the next call.
@@ -99,27 +105,25 @@ def sync(
 def _write(
     graph: str | Path, sources: Sources, old: Sources | None, new: Extracted | None, touched: Collection[str]
 ) -> GraphReport:
-    after = _keys(new, touched)
+    after = _names(new, touched)
     if old is None:
         if new is None:
             raise DataError("no file could be extracted", "See the messages above")
         report = build_from(replace(sources, extracted=new), graph)
-        return replace(report, changes={"added": len(after), "replaced": 0, "removed": 0})
-    before = _keys(old.extracted, touched)
-    counts = {
-        "added": len(after.keys()),
-        "replaced": len(after.keys() & before.keys()),
-        "removed": len(before.keys() - after.keys()),
-    }
-    return write_change(graph, sources, set(before.values()), new, **counts)
+        return replace(report, changes={"added": after.total(), "replaced": 0, "removed": 0})
+    before = _names(old.extracted, touched)
+    numbers = old.extracted.tables["documents"]["input"].to_pylist()
+    gone = {number for number, name in enumerate(numbers) if name in touched}
+    counts = {"added": after.total(), "replaced": (after & before).total(), "removed": (before - after).total()}
+    return write_change(graph, sources, gone, new, **counts)
 
 
-def _keys(extracted: Extracted | None, files: Collection[str]) -> dict[tuple[Any, ...], int]:
-    """Return the numbers of the documents of some files by id, file and row."""
+def _names(extracted: Extracted | None, files: Collection[str]) -> Counter[tuple[str, str]]:
+    """Count the documents of some files by id and file."""
     if extracted is None:
-        return {}
-    columns = (extracted.tables["documents"][name].to_pylist() for name in ("document_id", "input", "row", "document"))
-    return {key[:3]: key[3] for key in zip(*columns, strict=True) if key[1] in files}
+        return Counter()
+    columns = (extracted.tables["documents"][name].to_pylist() for name in ("document_id", "input"))
+    return Counter(pair for pair in zip(*columns, strict=True) if pair[1] in files)
 
 
 @dataclass(frozen=True)
@@ -131,8 +135,6 @@ class _Follower:
         checksum: Its checksum.
         inputs: Which fields are read.
         graph: Settings of the graph.
-        workers: Number of workers.
-        device: The device.
         files: Checksums of the files that are in the graph.
     """
 
@@ -140,8 +142,6 @@ class _Follower:
     checksum: str
     inputs: InputSettings
     graph: GraphSettings
-    workers: int | str
-    device: str
     files: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -152,7 +152,7 @@ class _Follower:
             model = None if given.model is None else _absolute(given.model)
             checksum = model_checksum(find_model(model))
             inputs = given.inputs or InputSettings()
-            return cls(model, checksum, inputs, own or GraphSettings(), given.workers, given.device)
+            return cls(model, checksum, inputs, own or GraphSettings())
         if old.follows is None:
             raise DataError(f"{graph} was not made by `graph sync`", "Choose a new folder, or use `graph update`")
         follows = old.follows
@@ -167,7 +167,7 @@ class _Follower:
         inputs = InputSettings.from_dict(follows["inputs"])
         for new, known in ((given.inputs, inputs), (own, old.settings)):
             _compare(graph, new, known)
-        return cls(model, checksum, inputs, old.settings, given.workers, given.device, follows["files"])
+        return cls(model, checksum, inputs, old.settings, follows["files"])
 
     def sources(self, old: Sources | None, files: Mapping[str, str]) -> Sources:
         """Return the sources of the graph with other files."""
@@ -199,6 +199,7 @@ class _Extraction:
     work: Path
     root: str
     made: _Follower
+    given: SyncSettings
     progress: Callable[[JobProgress], None] | None
 
     def run(self, wanted: Mapping[str, InputFile]) -> dict[Path, list[str]]:
@@ -225,16 +226,14 @@ class _Extraction:
         return {path: names for path, names in found.items() if names}
 
     def _run_job(self, path: Path, files: Iterable[InputFile]) -> None:
-        made = self.made
-        settings = CorpusSettings(inputs=made.inputs, device=made.device)
-        addresses = [file.address for file in files]
         run(
-            addresses,
+            [file.address for file in files],
             path,
-            model=made.model,
-            workers=made.workers,
+            model=self.made.model,
+            engine=self.given.engine,
+            workers=self.given.workers,
             resume=True,
-            settings=settings,
+            settings=CorpusSettings(inputs=self.made.inputs, device=self.given.device),
             progress=self.progress,
             root=self.root,
         )
