@@ -92,6 +92,7 @@ def _write(rng, folder, name):
 
 
 def contents(folder):
-    """Return the bytes of all files but the database, whose pages have no fixed order."""
-    files = (file for file in folder.rglob("*") if file.is_file() and file.name != "graph.duckdb")
+    """Return the bytes of all files but the database and the state, which have no fixed order."""
+    files = [file for file in folder.rglob("*") if file.is_file() and file.name != "graph.duckdb"]
+    files = [file for file in files if file.parent.name != "state"]
     return {str(file.relative_to(folder)): file.read_bytes() for file in files}

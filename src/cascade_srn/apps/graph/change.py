@@ -7,14 +7,22 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cascade_srn.apps.graph.build import build_from
+from cascade_srn.apps.graph.acronyms import Definitions, define_acronyms
+from cascade_srn.apps.graph.build import Earlier, build_from, collect_surfaces, iterate_texts
+from cascade_srn.apps.graph.incremental import Difference, make_table
 from cascade_srn.apps.graph.load import Extracted, load
+from cascade_srn.apps.graph.resolve import Texts, count_words
 from cascade_srn.apps.graph.settings import GraphReport
-from cascade_srn.apps.graph.sources import Sources, combine, read_sources
+from cascade_srn.apps.graph.sources import Sources, combine, read_sources, read_state
+from cascade_srn.apps.graph.store import read_record
+from cascade_srn.apps.graph.tables import load_library
 from cascade_srn.errors import DataError
 from cascade_srn.storage.lock import FolderLock
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _SHOWN = 3
 
@@ -111,12 +119,80 @@ def write_change(
     n_old = sources.extracted.tables["documents"].num_rows
     if new is None and len(gone) == n_old:
         raise DataError("no document would be left", "Remove the folder of the graph instead")
-    combined = combine(sources.extracted, [number not in gone for number in range(n_old)], new)
-    report = build_from(replace(sources, extracted=combined), graph, overwrite=True)
+    kept = [number not in gone for number in range(n_old)]
+    state = _usable_state(graph, sources)
+    if state is None:
+        earlier, combined = None, combine(sources.extracted, kept, new)
+    else:
+        earlier, combined = _compare(sources, state, kept, new)
+    report = build_from(replace(sources, extracted=combined), graph, overwrite=True, earlier=earlier)
     changed = {"added": changes.get("added", 0) - changes.get("replaced", 0), "replaced": 0, "removed": 0} | {
         name: count for name, count in changes.items() if name != "added"
     }
     return replace(report, changes=changed, notes=(*combined.notes, *report.notes))
+
+
+def _usable_state(graph: str | Path, sources: Sources) -> dict[str, pyarrow.Table] | None:
+    """Return the state of a graph; None if all names have to be resolved, because files say what is the same."""
+    settings = sources.settings
+    if settings.aliases or settings.merges or settings.splits:
+        return None
+    return read_state(graph, read_record(graph))
+
+
+def _compare(
+    sources: Sources, state: dict[str, pyarrow.Table], kept: Sequence[bool], new: Extracted | None
+) -> tuple[Earlier, Extracted]:
+    """Return what a change of documents changes, and the documents after it."""
+    settings, old = sources.settings, sources.extracted
+    surfaces: Counter[tuple[str, str]] = Counter()
+    words: Counter[str] = Counter()
+    changed: list[tuple[int, str, str, str]] = []
+    for part, sign in ((_select(old, [not keep for keep in kept]), -1), (new, 1)):
+        if part is None:
+            continue
+        for surface in collect_surfaces(part):
+            surfaces[surface.text, surface.label] += sign * surface.n
+        for word, n in (count_words(iterate_texts(part)) if settings.fuzzy else Counter()).items():
+            words[word] += sign * n
+        definitions = list(define_acronyms(iterate_texts(part))) if settings.acronyms else []
+        changed += definitions
+        if part is new:
+            added = {"definitions": make_table("definitions", definitions), "local": make_table("local", [])}
+            new = Extracted(part.tables | added, part.notes)
+    extra = {name: state[name] for name in ("definitions", "local")}
+    combined = combine(Extracted(old.tables | extra, ()), kept, new)
+    tables = state | {name: combined.tables.pop(name) for name in extra}
+    after = Definitions()
+    for row in _tuples(tables["definitions"]):
+        after.add(*row)
+    # The name of a long form may change for all acronyms that have it.
+    longs = {long for _, _, long, _ in changed}
+    acronyms = {short: set(found.values()) for short, found in after.by_short.items() if longs & set(found.values())}
+    for _, short, long, _ in changed:
+        acronyms.setdefault(short, set(after.by_short.get(short, {}).values())).add(long)
+    counts = Counter(dict(_tuples(state["words"])))
+    counts.update(words)
+    ids = combined.tables["documents"]["document_id"]
+    texts = Texts(after, counts, lambda at: str(ids[at]))
+    difference = Difference(_without_zeros(surfaces), acronyms, _without_zeros(words))
+    return Earlier(tables, texts, difference), combined
+
+
+def _without_zeros(counts: Counter[Any]) -> dict[Any, int]:
+    return {key: n for key, n in counts.items() if n}
+
+
+def _tuples(table: pyarrow.Table) -> Iterator[tuple[Any, ...]]:
+    return zip(*(column.to_pylist() for column in table.columns), strict=True)
+
+
+def _select(extracted: Extracted, chosen: Sequence[bool]) -> Extracted:
+    """Return the entities and texts of some documents."""
+    np, pa = load_library("numpy"), load_library("pyarrow")
+    mask, entities = np.asarray(chosen, dtype=bool), extracted.tables["entities"]
+    tables = {"documents": extracted.tables["documents"].filter(pa.array(mask))}
+    return Extracted(tables | {"entities": entities.filter(pa.array(mask[entities["document"]]))}, ())
 
 
 def _find_replaced(old: Extracted, new: Extracted) -> set[int]:

@@ -155,12 +155,12 @@ def number_documents(tables: dict[str, pyarrow.Table]) -> dict[str, pyarrow.Tabl
     place[order.to_numpy()] = np.arange(len(order))
     numbers = pa.array(range(len(order)), pa.int64())
     found = {"documents": documents.take(order).add_column(0, "document", numbers)}
-    for name in ("sentences", "entities", "relations"):
-        table = tables[name]
-        moved = pa.array(place[table["document"].to_numpy()], pa.int64())
-        second = {"sentences": "sentence", "entities": "entity", "relations": "relation"}[name]
-        table = table.set_column(0, "document", moved)
-        found[name] = table.sort_by([("document", "ascending"), (second, "ascending")])
+    for name, table in tables.items():
+        if name != "documents":
+            moved = pa.array(place[table["document"].to_numpy()], pa.int64())
+            # The second column numbers the rows of a document.
+            order = [("document", "ascending"), (table.column_names[1], "ascending")]
+            found[name] = table.set_column(0, "document", moved).sort_by(order)
     return found
 
 

@@ -13,17 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cascade_srn.apps.graph.incremental import COLUMNS
 from cascade_srn.apps.graph.load import Extracted, number_documents
 from cascade_srn.apps.graph.settings import GraphSettings
 from cascade_srn.apps.graph.store import read_record
 from cascade_srn.apps.graph.tables import load_library
 from cascade_srn.errors import DataError
 from cascade_srn.formats.files import read_stored_json
+from cascade_srn.version import __version__
 
 if TYPE_CHECKING:
     import pyarrow
 
-FOLDER = "sources"
+FOLDER, STATE = "sources", "state"
 _SETTINGS = "settings.json"
 _PARTS = ("sentences", "entities", "relations")
 _FILES = ("aliases", "merges", "splits", "schema")
@@ -43,14 +45,17 @@ class Sources:
     settings: GraphSettings
     follows: Mapping[str, Any] | None = None
 
-    def write(self, folder: Path) -> None:
-        """Write what the tables of the graph lack to the folder of the graph."""
+    def write(self, folder: Path, state: Mapping[str, pyarrow.Table]) -> None:
+        """Write what the tables of the graph lack to the folder of the graph, with the state of the resolution."""
         parquet = load_library("pyarrow.parquet")
         (folder / FOLDER).mkdir()
         tables = {name: self.extracted.tables[name] for name in _PARTS}
         tables["documents"] = self.extracted.tables["documents"].select(["version"])
         for name, table in tables.items():
             parquet.write_table(table, folder / FOLDER / f"{name}.parquet", compression="zstd")
+        (folder / STATE).mkdir()
+        for name, table in state.items():
+            parquet.write_table(table, folder / STATE / f"{name}.parquet", compression="zstd")
         content = {"settings": self.settings.to_dict(), "follows": self.follows}
         text = json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
         (folder / FOLDER / _SETTINGS).write_text(text, encoding="utf-8")
@@ -92,11 +97,21 @@ def read_sources(folder: str | Path) -> Sources:
     return Sources(Extracted(tables, ()), settings, content["follows"])
 
 
+def read_state(folder: str | Path, record: Mapping[str, Any]) -> dict[str, pyarrow.Table] | None:
+    """Return the tables of the state, and ``nodes`` and ``merges``; None if another version has written them."""
+    parquet = load_library("pyarrow.parquet")
+    if record.get("cascade_srn") != __version__ or not (Path(folder) / STATE).is_dir():
+        return None
+    paths = [Path(folder) / STATE / f"{name}.parquet" for name in COLUMNS]
+    paths += [Path(folder) / f"{name}.parquet" for name in ("nodes", "merges")]
+    return {path.stem: parquet.read_table(path) for path in paths}
+
+
 def combine(old: Extracted, kept: Sequence[bool], new: Extracted | None) -> Extracted:
     """Return the documents that are kept and new ones, numbered as in a build from all of them.
 
     Args:
-        old: Documents of a graph.
+        old: Documents of a graph. Further tables with a column ``document`` are numbered as well.
         kept: Whether each of them is kept.
         new: Documents to add.
     """
@@ -104,12 +119,13 @@ def combine(old: Extracted, kept: Sequence[bool], new: Extracted | None) -> Extr
     mask = np.asarray(kept, dtype=bool)
     numbers = np.cumsum(mask) - 1
     parts = [{"documents": old.tables["documents"].filter(pa.array(mask)).drop_columns("document")}]
-    for name in _PARTS:
+    names = [name for name in old.tables if name != "documents"]
+    for name in names:
         parts[0][name] = _renumber(old.tables[name].filter(pa.array(mask[old.tables[name]["document"]])), numbers)
     if new is not None:
         count = new.tables["documents"].num_rows
         shifted = np.arange(count) + parts[0]["documents"].num_rows
-        parts.append({name: _renumber(new.tables[name], shifted) for name in _PARTS})
+        parts.append({name: _renumber(new.tables[name], shifted) for name in names})
         parts[1]["documents"] = new.tables["documents"].drop_columns("document")
     tables = {name: pa.concat_tables([part[name] for part in parts]) for name in parts[0]}
     return Extracted(number_documents(tables), () if new is None else new.notes)

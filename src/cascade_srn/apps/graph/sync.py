@@ -88,8 +88,8 @@ def sync(
         if old is not None and not changed and not gone:
             _clean(work)
             record = read_record(graph)
-            report = {name: record[name] for name in ("counts", "dropped", "merges", "flags")}
-            return GraphReport(str(graph), **report, changes=dict.fromkeys(("added", "replaced", "removed"), 0))
+            values = {name: record[name] for name in ("counts", "dropped", "merges", "flags")}
+            return GraphReport(str(graph), **values, changes=dict.fromkeys(("added", "replaced", "removed"), 0))
         extraction = _Extraction(work, root, made, given, progress)
         jobs = extraction.run({name: file for name, file in changed.items() if file.n_rows})
         new = load_files(jobs, made.graph)
