@@ -1,5 +1,3 @@
-"""``cascade-srn graph``."""
-
 import json
 
 import pytest

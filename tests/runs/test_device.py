@@ -10,10 +10,6 @@ def with_gpus(monkeypatch, n):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: n)
 
 
-def test_the_processor():
-    assert find_device("cpu") == torch.device("cpu")
-
-
 @pytest.mark.parametrize(("n", "expected"), [(0, "cpu"), (2, "cuda")])
 def test_auto_is_the_gpu_where_there_is_one(monkeypatch, n, expected):
     with_gpus(monkeypatch, n)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cascade_srn.cli.corpus import parse_workers, show_job, stopping
+from cascade_srn.cli.corpus import parse_workers, showing_job
 from cascade_srn.cli.failures import print_note
 from cascade_srn.cli.options import Device
 
@@ -84,7 +84,7 @@ def sync(
         workers=parse_workers(workers),
         device=device,
     )
-    with stopping("Run the same command again to continue."), show_job() as progress:
+    with showing_job("Run the same command again to continue.") as progress:
         report = sync(graph, folder, settings, progress=progress)
     print_report(report)
     if report.failed:

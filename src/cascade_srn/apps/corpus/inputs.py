@@ -49,10 +49,6 @@ def find_input_files(
     Returns:
         The files, sorted by address, without repeats.
 
-    Raises:
-        DataError: There is no file or no record, a file cannot be read, or is not what its suffix says, or no record
-            has one of the fields.
-
     Example:
         >>> from cascade_srn.apps.corpus.shards import plan_shards
         >>> settings = InputSettings(field="abstract", keep=("year:int64",))
@@ -153,10 +149,6 @@ class RowReader:
 
     A file stays open after a shard, so that the next shard of the file continues where the last one ended. A
     compressed file is then decompressed once rather than from its start for each shard.
-
-    Args:
-        files: Files of the input, as :func:`find_input_files` returned them.
-        settings: Settings of the input.
     """
 
     def __init__(self, files: Sequence[InputFile], settings: InputSettings) -> None:
@@ -206,14 +198,7 @@ class RowReader:
     def _make_row(
         self, values: Mapping[str, Any], types: Mapping[str, str | None], empty: InputRow, place: str
     ) -> InputRow:
-        """Return the row of a record; a row with a problem if a value cannot be used.
-
-        Args:
-            values: Values of the record by field.
-            types: Types of the fields to keep; None for a value that keeps its type.
-            empty: Row without a text, whose id is used if the record has none.
-            place: Start of messages, such as ``"line 3: "``; may be empty.
-        """
+        """Return the row of a record; a row with a problem if a value cannot be used."""
         id = empty.id
         try:
             id = read_id(values.get(self._settings.id_field or DEFAULT_ID)) or id

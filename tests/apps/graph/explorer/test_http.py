@@ -76,6 +76,12 @@ def test_rankings(explored):
     assert {row["label"] for row in shared["rows"]} == {"Material"}
 
 
+def test_spreadsheets_run_no_text_of_a_table():
+    rows = [{"name": "=1+1", "n": -2, "score": -0.5}, {"name": "-0.5", "n": 1, "score": None}]
+    answer = app._table("a.csv", ["name", "n", "score"], lambda: rows)
+    assert answer.body == b"name,n,score\r\n'=1+1,-2,-0.5\r\n-0.5,1,\r\n"
+
+
 def test_tables(explored):
     edges = read_table(explored.get("/api/neighbourhood.csv", params={"node": NER, "limit": 5}))
     found = explored.get("/api/neighbourhood", params={"node": NER, "limit": 5}).json()

@@ -16,6 +16,7 @@ from cascade_srn.apps.graph.export.filtering import ExportFilter, FilteredGraph
 from cascade_srn.apps.graph.store import Graph, check_folder, open_graph
 from cascade_srn.config import require_choice
 from cascade_srn.errors import DataError
+from cascade_srn.formats.table import FORMULA, NUMBER
 from cascade_srn.storage.atomic import replacing, replacing_folder
 
 __all__ = ["FORMATS", "ExportFilter", "ExportFormat", "ExportReport", "export_graph"]
@@ -51,9 +52,21 @@ _ORDERS = {
 
 
 def _write_tables(graph: FilteredGraph, folder: Path) -> str:
-    """Write one CSV file per table, as in RFC 4180. An empty field is a missing value, and ``""`` an empty text."""
+    """Write one CSV file per table, as in RFC 4180. An empty field is a missing value, and ``""`` an empty text.
+
+    Texts that spreadsheet programs would run are escaped as in :func:`.escape_cell`.
+    """
+    formula, number = (pattern.replace("'", "''") for pattern in (FORMULA, NUMBER))
     for table, order in _ORDERS.items():
-        graph.copy(f"SELECT * FROM {table} ORDER BY {order}", folder / f"{table}.csv", "FORMAT csv, HEADER true")
+        escaped = ", ".join(
+            f"CASE WHEN regexp_matches({name}, '^{formula}') AND NOT regexp_full_match({name}, '{number}') "
+            f"THEN chr(39) || {name} ELSE {name} END AS {name}"
+            for name, kind, *_ in graph.rows(f"DESCRIBE {table}")
+            if kind == "VARCHAR"
+        )
+        by = ", ".join(f"{table}.{name}" for name in order.split(", "))  # not the escaped columns
+        query = f"SELECT * REPLACE ({escaped}) FROM {table} ORDER BY {by}"
+        graph.copy(query, folder / f"{table}.csv", "FORMAT csv, HEADER true")
     return ""
 
 
