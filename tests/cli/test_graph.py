@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from tests.apps.graph.documents import DOCUMENTS, write_lines
+from tests.apps.graph.documents import DOCUMENTS, document, write_lines
 from tests.cli.conftest import failure, run
 
 pytest.importorskip("duckdb")
@@ -49,3 +49,18 @@ def test_mistakes_are_reported(graph, tmp_path, capsys):
     failure(capsys, "graph", "explain", tmp_path, "x")
     assert "Did you mean" in failure(capsys, "graph", "explain", graph, "crf-metod")
     assert not (tmp_path / "g").exists()
+
+
+def test_documents_come_and_go(graph, tmp_path, capsys):
+    new = write_lines([document("e", ("A [GAN/M] .", []))], tmp_path / "new.jsonl")
+    assert run("graph", "update", graph, new) == 0
+    assert "1 added, 0 replaced, 0 removed\n" in capsys.readouterr().out
+    (tmp_path / "ids.txt").write_text("2019.a\n\nd\n")
+    assert run("graph", "remove", graph, "--ids", "2020.b", "--ids", f"@{tmp_path / 'ids.txt'}") == 0
+    assert "0 added, 0 replaced, 3 removed\n" in capsys.readouterr().out
+    assert "no document 'x'" in failure(capsys, "graph", "remove", graph, "--ids", "x")
+    assert "--ids" in failure(capsys, "graph", "remove", graph)
+    assert "does not exist" in failure(capsys, "graph", "update", graph, tmp_path / "missing")
+    assert "`graph update`" in failure(capsys, "graph", "sync", graph, tmp_path)
+    assert "form NAME=VALUE" in failure(capsys, "graph", "sync", tmp_path / "new", tmp_path, "--set", "x")
+    assert "no setting 'date'" in failure(capsys, "graph", "sync", tmp_path / "new", tmp_path, "--set", "date=x")

@@ -382,7 +382,11 @@ def test_an_error_leaves_what_was_there(model, error):
 
 @pytest.fixture
 def failing(monkeypatch):
-    """Let renaming fail, once for each error that is given, after it went well ``after`` times."""
+    """Let renaming fail, once for each error that is given, after it went well ``after`` times.
+
+    Folders are not exchanged, as on systems that cannot.
+    """
+    monkeypatch.setattr("cascade_srn.storage.atomic._exchange", lambda first, second: False)
     replace = os.replace
 
     def fail(*errors, after=0):
@@ -402,6 +406,14 @@ def failing(monkeypatch):
 def save(folder):
     with replacing_folder(folder, marker=MARKER) as fresh:
         fill(fresh)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems may not exchange folders")
+def test_a_folder_is_replaced_without_a_moment_in_which_it_is_missing(model, monkeypatch):
+    monkeypatch.setattr(os, "replace", None)
+    save(model)
+    assert contents(model) == {MARKER: "new"}
+    assert os.listdir(model.parent) == ["model"]
 
 
 @pytest.mark.parametrize("after", [0, 1])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,7 +29,7 @@ from cascade_srn.errors import ConfigError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cascade_srn.apps.corpus import JobReport, StatusReport, VerifyReport
+    from cascade_srn.apps.corpus import JobProgress, JobReport, StatusReport, VerifyReport
     from cascade_srn.apps.corpus.engine import CorpusEngine
     from cascade_srn.apps.corpus.sample import Estimate
     from cascade_srn.config import Thresholds
@@ -140,10 +142,8 @@ def run(
     The job can be killed at any moment and continued with --resume. The result is the same for any number of workers.
     Documents that cannot be used are in the errors table, and the exit code is then 1.
     """
-    from cascade_srn.apps.corpus import CorpusSettings, InputSettings, JobInterrupted
+    from cascade_srn.apps.corpus import CorpusSettings, InputSettings
     from cascade_srn.apps.corpus import run as run_job
-    from cascade_srn.apps.corpus.progress import ProgressView
-    from cascade_srn.runs.display import show_progress
 
     require_choice("engine", engine, ENGINES, option="engine")
     for name, value in (("address", address), ("gpus_per_worker", gpus_per_worker)):
@@ -158,7 +158,7 @@ def run(
         max_error_share=_parse_share(max_errors),
         store_text=not no_text,
     )
-    task, n_workers = _parse_array(array), _parse_workers(workers)
+    task, n_workers = _parse_array(array), parse_workers(workers)
     if threshold:
         settings = replace(settings, thresholds=_parse_thresholds(threshold, model))
     if dry_run:
@@ -169,26 +169,37 @@ def run(
     if output is None:
         raise ConfigError("no output folder was given", "Give a new folder", option="output")
     chosen = _make_engine(engine, n_workers, shard_timeout, address, gpus_per_worker)
-    try:
-        with show_progress(_console(), ProgressView().add) as display:
-            report = run_job(
-                inputs,
-                output,
-                model=model,
-                engine=chosen,
-                resume=resume,
-                settings=settings,
-                progress=display.progress,
-                array=task,
-            )
-    except JobInterrupted as stopped:
-        done = f"{stopped.report.n_shards_done:,} of {stopped.report.n_shards:,} shards are done"
-        typer.echo(f"Stopped. {done}. Continue with --resume.", err=True)
-        mark_reported(stopped)
-        raise typer.Exit(128 + stopped.signal if stopped.signal else INTERRUPTED) from stopped
+    with showing_job("Continue with --resume.") as progress:
+        report = run_job(
+            inputs,
+            output,
+            model=model,
+            engine=chosen,
+            resume=resume,
+            settings=settings,
+            progress=progress,
+            array=task,
+        )
     typer.echo(_format_report(report, output, format))
     if report.rows["errors"]:
         raise typer.Exit(SOME_FAILED)
+
+
+@contextmanager
+def showing_job(advice: str) -> Iterator[Callable[[JobProgress], None]]:
+    """Show the progress of a job on standard error. If a signal stops it, print how to continue it."""
+    from cascade_srn.apps.corpus import JobInterrupted
+    from cascade_srn.apps.corpus.progress import ProgressView
+    from cascade_srn.runs.display import show_progress
+
+    try:
+        with show_progress(_console(), ProgressView().add) as display:
+            yield display.progress
+    except JobInterrupted as stopped:
+        done = f"{stopped.report.n_shards_done:,} of {stopped.report.n_shards:,} shards are done"
+        typer.echo(f"Stopped. {done}. {advice}", err=True)
+        mark_reported(stopped)
+        raise typer.Exit(128 + stopped.signal if stopped.signal else INTERRUPTED) from stopped
 
 
 def _console() -> Console:
@@ -233,7 +244,8 @@ def _split(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _parse_workers(text: str) -> int | str:
+def parse_workers(text: str) -> int | str:
+    """Return the number of workers, or "auto"."""
     if text == "auto":
         return text
     if not re.fullmatch("[0-9]+", text) or int(text) == 0:

@@ -34,6 +34,7 @@ def find_input_files(
     settings: InputSettings | None = None,
     *,
     skip: str | None = None,
+    root: str | None = None,
 ) -> tuple[InputFile, ...]:
     """Find the files of paths, folders, patterns and fsspec addresses, count their rows and compute their checksums.
 
@@ -43,6 +44,7 @@ def find_input_files(
         addresses: Files, folders, which are searched with their subfolders, or patterns.
         settings: What will be read.
         skip: Folder whose files are no input, such as the output.
+        root: Folder below which files are named. None: the one that all files share.
 
     Returns:
         The files, sorted by address, without repeats.
@@ -65,7 +67,8 @@ def find_input_files(
     found = sorted(files.values())
     if not found:
         raise DataError("there is no input", "Give at least one file, folder or pattern")
-    counted = _count_files(found, encodable_names(names_below(found)), settings)
+    names = names_below(found) if root is None else [os.path.relpath(file, root).replace(os.sep, "/") for file in found]
+    counted = _count_files(found, encodable_names(names), settings)
     if not any(one.file.n_rows for one in counted):
         where = f"{found[0]} contains" if len(found) == 1 else f"the {len(found)} input files contain"
         raise DataError(f"{where} no record", "Check the input")

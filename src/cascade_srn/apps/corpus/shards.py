@@ -177,29 +177,40 @@ class Totals:
         return {**self.rows, "words": self.n_words, "sentences": self.n_sentences}
 
 
-def plan_shards(files: Sequence[InputFile], settings: InputSettings) -> tuple[Shard, ...]:
+def plan_shards(files: Sequence[InputFile], settings: InputSettings, *, mixed: bool = True) -> tuple[Shard, ...]:
     """Cut the rows of all files into shards within the bounds of the settings.
 
     The rows stay in order. A file above the bounds is cut by the blocks that were found when it was counted. Files and
     last blocks below the bounds are packed together. The same files and settings always give the same shards.
+
+    Args:
+        files: The files.
+        settings: The bounds.
+        mixed: Pack all files together. Otherwise only text files, whose ids are the names of the files, so that no id
+            changes because of another file in the shard.
     """
-    shards = list(_pack(files, settings))
+    shards = list(_pack(files, settings, mixed=mixed))
     width = max(5, len(str(len(shards) - 1)))
     return tuple(Shard(f"{at:0{width}}-{_hash(files, parts)}", parts) for at, parts in enumerate(shards))
 
 
-def _pack(files: Sequence[InputFile], settings: InputSettings) -> Iterator[tuple[_Part, ...]]:
+def _pack(files: Sequence[InputFile], settings: InputSettings, *, mixed: bool) -> Iterator[tuple[_Part, ...]]:
     parts: list[_Part] = []
     n_rows = n_bytes = 0
     for part, size in _cut(files, settings.limit):
         rows = part[2] - part[1]
-        if parts and (n_rows + rows > settings.shard_documents or n_bytes + size > settings.shard_bytes):
+        is_full = n_rows + rows > settings.shard_documents or n_bytes + size > settings.shard_bytes
+        if parts and (is_full or not (mixed or _may_share(files, parts[-1][0], part[0]))):
             yield _join(parts)
             parts, n_rows, n_bytes = [], 0, 0
         parts.append(part)
         n_rows, n_bytes = n_rows + rows, n_bytes + size
     if parts:
         yield _join(parts)
+
+
+def _may_share(files: Sequence[InputFile], first: int, second: int) -> bool:
+    return first == second or files[first].format == files[second].format == "text"
 
 
 def _cut(files: Sequence[InputFile], limit: int | None) -> Iterator[tuple[_Part, int]]:
