@@ -90,9 +90,12 @@ def test_training_as_shown(workplace):
     assert "allenai/scibert_scivocab_uncased" in shown
     # No network here: a small encoder, the corpus's own symmetric relation, and one epoch stand in.
     shown = shown.replace("allenai/scibert_scivocab_uncased", _encoder(workplace / "encoder"))
-    shown = shown.replace('["COMPARE", "CONJUNCTION"]', '["married-to"]').replace("epochs=30", "epochs=1")
-    write_documents(DOCUMENTS, "train.json", format="dygie")
-    write_documents(DOCUMENTS, "dev.json", format="spert")
+    shown = shown.replace('["partner-of"]', '["married-to"]').replace("epochs=30", "epochs=1")
+    for name in ("train", "dev"):
+        path = Path("examples", "news", f"{name}.jsonl")
+        assert (ROOT / path).is_file() and str(path) in shown
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_documents(DOCUMENTS, path)
     exec(shown, {})
     assert (workplace / "my-model" / "model.safetensors").is_file()
 

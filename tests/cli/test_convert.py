@@ -116,3 +116,16 @@ def test_nothing_is_lost_silently(tmp_path, capsys, content, options):
     target.write_text("kept", encoding="utf-8")
     assert "in.json" in failure(capsys, "convert", source, target, *options)
     assert target.read_text(encoding="utf-8") == "kept"
+
+
+def test_errors_name_the_options_of_this_command(tmp_path, capsys):
+    table, lines, target = (tmp_path / name for name in ("a.csv", "a.jsonl", "o.jsonl"))
+    table.write_text("id,text\n1,Ada leads.\n", encoding="utf-8")
+    write_documents(DOCUMENTS, lines)
+    assert "(--from)" in failure(capsys, "convert", lines, target, "--from", "conll")
+    assert "(--to)" in failure(capsys, "convert", lines, tmp_path / "o")
+    for arguments in ([table, target], [table, target, "--from", "csv"], [lines, target, "--to", "csv"]):
+        message = failure(capsys, "convert", *arguments)
+        assert "columns text, start, end and label" in message
+        assert "--format" not in message
+    assert not target.exists()

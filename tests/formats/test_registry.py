@@ -166,3 +166,18 @@ def test_such_documents_survive_every_format(tmp_path, segmenter, format):
     stream = read_documents(tmp_path / "out", segmenter=segmenter)
     assert stream.format == format
     assert list(stream) == corpus()
+
+
+@pytest.mark.parametrize("call", [read_documents, lambda path: write_documents([], path)])
+def test_no_path_is_refused(call):
+    with pytest.raises(DataError, match="path is None"):
+        call(None)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])
+def test_another_encoding_is_refused_with_the_command_that_converts_it(tmp_path, encoding):
+    path = tmp_path / "a.csv"
+    path.write_bytes("text,start,end,label\nAda Müller leads.,0,10,Person\n".encode(encoding))
+    with pytest.raises(DataError, match="not UTF-8") as caught:
+        list(read_documents(path))
+    assert "iconv" in caught.value.hint

@@ -362,6 +362,14 @@ def test_old_doccano_lines_have_labels_as_triples(stored):
     assert found(next(iter(stream)))[0] == [("CRF", "Method")]
 
 
+def test_old_doccano_annotations_have_numbers_of_labels(stored):
+    old = [{"label": 3, "start_offset": 11, "end_offset": 14, "user": 1}]
+    documents = read_documents(stored({"id": 1, "text": TEXT, "annotations": old, "meta": {}}))
+    assert documents.format == "doccano"
+    assert found(*documents) == ([("CRF", "3")], [])
+    assert documents.report.noted["label is a number, which a label map can rename"] == 1
+
+
 def test_rejected_examples_of_prodigy_are_left_out_and_counted(stored):
     lines = [PRODIGY, {**PRODIGY, "answer": "reject"}, {**PRODIGY, "answer": "ignore"}]
     stream = read_documents(stored("\n".join(map(json.dumps, lines)), "a.jsonl"))

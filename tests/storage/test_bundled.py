@@ -14,6 +14,11 @@ def test_the_home_of_an_unknown_user(name):
         find_model(name)
 
 
+def test_a_misspelt_name_of_a_bundled_model():
+    with pytest.raises(ModelError, match="Did you mean 'scierc-small'"):
+        find_model("scierc_smal")
+
+
 def test_a_folder_in_the_users_home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))

@@ -1,10 +1,12 @@
 """``cascade-srn convert``: convert annotated documents between formats."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, cast
 
 import typer
 
+from cascade_srn.cli.failures import format_option
 from cascade_srn.cli.options import (
     FORMAT_NAMES,
     Alignment,
@@ -14,6 +16,8 @@ from cascade_srn.cli.options import (
     find_segmenter,
 )
 from cascade_srn.formats.alignment import Align
+from cascade_srn.formats.files import DocumentStream
+from cascade_srn.types import Document
 
 
 def convert(
@@ -51,16 +55,24 @@ def convert(
     from cascade_srn.formats.label_map import read_label_map
     from cascade_srn.formats.registry import read_documents, write_documents
 
-    documents = read_documents(
-        source,
-        from_format,
-        strict=not skip_malformed,
-        align=cast(Align, align),
-        segmenter=find_segmenter(segmenter),
-        keep_escapes=keep_escapes,
-        labels=read_label_map(map),
-    )
-    written = write_documents(documents, target, to_format)
+    with format_option("from"):
+        documents = read_documents(
+            source,
+            from_format,
+            strict=not skip_malformed,
+            align=cast(Align, align),
+            segmenter=find_segmenter(segmenter),
+            keep_escapes=keep_escapes,
+            labels=read_label_map(map),
+        )
+    with format_option("to"):
+        written = write_documents(_read(documents), target, to_format)
     typer.echo(str(documents.report), err=True)
     if written.lost:
         typer.echo(str(written), err=True)
+
+
+def _read(documents: DocumentStream) -> Iterator[Document]:
+    """Yield the documents. They are read while others are written, and errors name the option of the input."""
+    with format_option("from"):
+        yield from documents

@@ -171,6 +171,16 @@ def print_read_notes(report: ReadReport) -> None:
             print_note(f"{count} x {kind} (first: {report.examples[kind][0]})")
 
 
+@contextmanager
+def format_option(name: str) -> Iterator[None]:
+    """Name the option of a command, such as ``from``, in errors about a format."""
+    try:
+        yield
+    except CascadeError as error:
+        error.option = name if error.option == "format" else error.option
+        raise
+
+
 def join_lines(message: str) -> str:
     """Join the lines of a message. Other spaces are kept, since they may be part of a name."""
     return " ".join(stripped for line in message.splitlines() if (stripped := line.strip()))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from cascade_srn.cli.failures import FoldedNotes, print_note
+from cascade_srn.cli.failures import FoldedNotes, format_option, print_note
 from cascade_srn.cli.options import FORMAT_NAMES, Alignment, IdField, SegmenterName, TextField, find_segmenter
 from cascade_srn.errors import DataError, TrainingError
 
@@ -90,7 +90,10 @@ def create(
     )
     settings = ProjectSettings(held_out=held_out, seed=seed, epochs=epochs, encoder=encoder)
     notes = FoldedNotes()
-    with create_project(project, given, name=name, settings=settings, tell=notes.tell) as made:
+    with (
+        format_option("from"),
+        create_project(project, given, name=name, settings=settings, tell=notes.tell) as made,
+    ):
         notes.finish()
         n_sentences = sum(len(document.sentences) for document in made.documents.values())
         n_done = made.count_done()
@@ -218,7 +221,7 @@ def export(
     from cascade_srn.apps.annotation.exchange import export_file
     from cascade_srn.apps.annotation.project import Project
 
-    with Project.open(project, read_only=True) as opened:
+    with format_option("to"), Project.open(project, read_only=True) as opened:
         report = export_file(opened, target, to_format, annotator, state="started" if unfinished else "done")
     typer.echo(f"{report.documents:,} documents in {target}")
     if report.lost:
@@ -238,7 +241,7 @@ def import_(
     from cascade_srn.apps.annotation.exchange import import_file
     from cascade_srn.apps.annotation.project import Project
 
-    with Project.open(project) as opened:
+    with format_option("from"), Project.open(project) as opened:
         done = import_file(opened, source, from_format, annotator)
     typer.echo(f"{done.annotations:,} documents annotated by {annotator}, {done.documents:,} of them new")
 

@@ -27,6 +27,7 @@ def _is_triple(item: Any) -> bool:
 # Programs and corpora by the first item of a field. The most certain ones come first.
 _ORIGINS: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
     (("label", "labels"), _is_offsets, "doccano"),
+    (("annotations",), lambda item: isinstance(item, dict) and "start_offset" in item, "doccano"),
     (("spans",), _is_span, "prodigy"),
     (("annotations", "predictions", "completions"), lambda item: isinstance(item, dict), "label-studio"),
     (("triple_list", "triples", "relations", "spo_list"), _is_triple, "triples"),

@@ -1,6 +1,10 @@
-"""doccano's JSON lines: entities by character offsets, or as ``[start, end, label]``; relations by ids of entities."""
+"""doccano's JSON lines: entities by character offsets, or as ``[start, end, label]``; relations by ids of entities.
+
+Old exports have entities in ``annotations``, with the numbers of labels.
+"""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +15,7 @@ from cascade_srn.formats.jsonl import index_relations
 from cascade_srn.formats.standoff import Link, StandoffEntity, StandoffReader, first_records, has_item
 from cascade_srn.types import Document
 
-FIELDS = ("id", "text", "data", "entities", "relations", "label", "labels", "Comments", "comments")
+FIELDS = ("id", "text", "data", "entities", "relations", "annotations", "label", "labels", "Comments", "comments")
 
 
 def sniff(head: str, path: Path) -> bool:
@@ -22,7 +26,7 @@ def sniff(head: str, path: Path) -> bool:
 def _is_record(record: dict[str, Any]) -> bool:
     if not ("text" in record or "data" in record):
         return False
-    if has_item(record, "entities", "start_offset", "end_offset"):
+    if any(has_item(record, name, "start_offset", "end_offset") for name in ("entities", "annotations")):
         return True
     triples: list[Any] = next((record[name] for name in ("label", "labels") if isinstance(record.get(name), list)), [])
     first = triples[0] if triples else None
@@ -39,10 +43,20 @@ def _read_document(record: Value, context: ReadContext) -> Document:
     text = (record.get("text") or record.get("data") or record.field("text")).string()
     record.note_unread(FIELDS, context)
     pairs = [*record.get_items("label"), *record.get_items("labels")]
-    entities = [*record.get_items("entities"), *pairs]
+    old = [_name_label(item, context) for item in record.get_items("annotations")]
+    entities = [*record.get_items("entities"), *old, *pairs]
     return StandoffReader(record, text, context).build(
         entities, _read_entity, record.get_items("relations"), _read_relation
     )
+
+
+def _name_label(item: Value, context: ReadContext) -> Value:
+    """Return an annotation of an old export, which has the number of its label instead of the name."""
+    number = item.raw.get("label") if isinstance(item.raw, dict) else None
+    if type(number) is not int:
+        return item
+    context.report.note("label is a number, which a label map can rename", item.example())
+    return replace(item, raw={**item.raw, "label": str(number)})
 
 
 def _read_entity(item: Value) -> StandoffEntity:

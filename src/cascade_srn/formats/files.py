@@ -19,6 +19,7 @@ from cascade_srn.formats.label_map import LabelMap
 from cascade_srn.formats.reports import Occurrence, Place, ReadReport
 from cascade_srn.storage.atomic import replacing as replacing
 from cascade_srn.storage.files import (
+    UTF8_HINT,
     compress,
     damaged_file,
     decompress,
@@ -76,7 +77,7 @@ def decode_text(data: bytes, place: Place) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         found = f"byte 0x{data[error.start]:02x} at position {error.start}"
-        failure = DataError(f"{place}: the text is not UTF-8 ({found})", "Save the file as UTF-8")
+        failure = DataError(f"{place}: the text is not UTF-8 ({found})", UTF8_HINT)
         raise MalformedInput("not UTF-8", failure, Occurrence(place, "", found)) from None
 
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from cascade_srn.errors import DataError, did_you_mean
+from cascade_srn.errors import DataError, did_you_mean, short_repr
 from cascade_srn.formats.alignment import Align, check_align
 from cascade_srn.formats.base import CLUSTERS, LOSSES, Format, ReadContext, Segmenter
 from cascade_srn.formats.bioc import BIOC
@@ -25,7 +25,7 @@ from cascade_srn.formats.reports import WriteReport
 from cascade_srn.formats.schema_file import read_schema, write_schema
 from cascade_srn.formats.spacy import SPACY
 from cascade_srn.formats.spert import SPERT
-from cascade_srn.formats.table import TABLE
+from cascade_srn.formats.table import COLUMNS_HINT, TABLE
 from cascade_srn.formats.triples import TRIPLES
 from cascade_srn.storage.files import is_compressed, plain_name
 from cascade_srn.types import Document, Sentence
@@ -103,7 +103,7 @@ def read_documents(
         ...     print(document.id, len(document.entities))
         d1 3
     """
-    path = Path(path)
+    path = _to_path(path)
     check_align(align)
     if not os.path.exists(path):  # unlike Path.exists, False for an invalid path
         raise DataError(f"{path} does not exist", "Check the path and the working folder")
@@ -138,7 +138,7 @@ def write_documents(
     Raises:
         DataError: The format is unknown or cannot represent a document, or the path cannot be written.
     """
-    path = Path(path)
+    path = _to_path(path)
     if isinstance(documents, Document):
         raise DataError("documents is a single Document, but a list was expected", "Pass [document]")
     if format is None:
@@ -182,8 +182,17 @@ def _matches_path(path: Path, format: Format) -> bool:
     return plain_name(path).suffix in format.suffixes
 
 
+def _to_path(path: str | Path) -> Path:
+    try:
+        return Path(path)
+    except TypeError:
+        raise DataError(f"path is {short_repr(path)}", "Pass the path of a file or folder") from None
+
+
 def find_format(name: str) -> Format:
     """Return a format by its name."""
+    if f".{name}" in TABLE.suffixes:
+        raise DataError(f"the format {name!r} does not exist", f"Use 'table'. {COLUMNS_HINT}", option="format")
     if name not in FORMATS:
         raise DataError(f"the format {name!r} does not exist", did_you_mean(str(name), FORMATS), option="format")
     return FORMATS[name]
@@ -201,7 +210,10 @@ def _guess_format(path: Path) -> Format:
     matches = [format for format in matches if format in _SPECIFIC] or matches
     if not matches and path.is_file() and not head.strip():
         raise empty_file(path)
-    return _choose_only(matches, f"the format of {path} cannot be guessed", "its content")
+    problem = f"the format of {path} cannot be guessed"
+    if not matches and plain_name(path).suffix in TABLE.suffixes:
+        raise DataError(f"{problem}: it lacks columns of a table of annotations", COLUMNS_HINT, option="format")
+    return _choose_only(matches, problem, "its content")
 
 
 def _choose_only(matches: list[Format], problem: str, clue: str) -> Format:

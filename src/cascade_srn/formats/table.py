@@ -30,6 +30,10 @@ from cascade_srn.types import Document, Entity
 
 COLUMNS = ("document", "text", "start", "end", "label", "score", "relation", "tail_start", "tail_end", "tail_label")
 _REQUIRED = ("text", "start", "end", "label")
+COLUMNS_HINT = (
+    "A table has one row per entity or relation. It needs the columns text, start, end and label, and may have "
+    "document, score, relation, tail_start, tail_end and tail_label"
+)
 _SUFFIXES = (".csv", ".tsv", ".parquet")
 # Other names of the column that identifies a document.
 _IDS = ("document", "document_id", "doc_id", "id")

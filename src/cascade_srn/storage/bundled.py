@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cascade_srn.errors import ModelError
+from cascade_srn.errors import ModelError, suggest
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -43,7 +43,8 @@ def find_model(name: str | Path | None = None) -> Path:
     if isinstance(name, Path) or text.startswith((".", "/", "~")) or text.count("/") != 1:
         raise ModelError(
             f"the model folder {text!r} does not exist",
-            f"Pass the folder of a saved model, a hub id (owner/name), or a bundled model ({_list_bundled()})",
+            suggest(text, bundled_models())
+            or f"Pass the folder of a saved model, a hub id (owner/name), or a bundled model ({_list_bundled()})",
         )
     return _download(text)
 

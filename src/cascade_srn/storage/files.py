@@ -127,6 +127,9 @@ class _RatioGuard(io.RawIOBase):
         return len(data)
 
 
+UTF8_HINT = "Save the file as UTF-8, for example with iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW-FILE"
+
+
 class EncodingError(DataError):
     """A file has the byte-order mark of an encoding, but is not in that encoding."""
 
