@@ -129,3 +129,9 @@ def test_errors_name_the_options_of_this_command(tmp_path, capsys):
         assert "columns text, start, end and label" in message
         assert "--format" not in message
     assert not target.exists()
+
+
+def test_losses_that_matter_are_reported_first(tmp_path, capsys):
+    write_documents(DOCUMENTS, tmp_path / "a.jsonl")
+    assert run("convert", tmp_path / "a.jsonl", tmp_path / "o.json", "--to", "triples") == 0
+    assert capsys.readouterr().err.startswith("Note: triples does not hold places of entities")

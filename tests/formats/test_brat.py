@@ -240,7 +240,7 @@ def test_an_ann_file_holds_one_document(tmp_path, count):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("id", ["", "../a", "/a", "a//b", ".a", "a/.b", "a\\b", "a\0b", "a/"])
+@pytest.mark.parametrize("id", ["../a", "/a", "a//b", ".a", "a/.b", "a\\b", "a\0b", "a/"])
 def test_an_id_that_names_no_file_is_refused(tmp_path, id):
     with pytest.raises(DataError) as caught:
         write_documents([make_document(id)], tmp_path / "out", "brat")

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cascade_srn.errors import DataError
 from cascade_srn.formats.registry import read_documents, write_documents
 from cascade_srn.formats.table import NUMBER, escape_cell, unescape_cell
 from cascade_srn.types import Document, Sentence, Span, Triple
@@ -43,3 +44,24 @@ def test_documents_are_read_back(tmp_path, suffix):
     assert [(each.id, each.text, set(each.entities), set(each.relations)) for each in found] == [
         (each.id, each.text, set(each.entities), set(each.relations)) for each in documents
     ]
+
+
+def test_a_row_that_is_cut_off_is_refused(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("document,text,start,end,label\n1,Ada leads.,0,3,P\n2,Ada leads", encoding="utf-8")
+    with pytest.raises(DataError, match="line 3: the row has fewer columns"):
+        list(read_documents(path))
+
+
+def test_a_long_text_is_read_back(tmp_path):
+    document = Document.from_text("Ada leads. " * 20_000, id="a")
+    write_documents([document], tmp_path / "a.csv")
+    (read,) = read_documents(tmp_path / "a.csv")
+    assert read.text == document.text
+
+
+def test_documents_that_would_be_read_as_one_are_not_written(tmp_path):
+    documents = [Document.from_text(text, id="a") for text in ("Ada leads.", "Bo rests.")]
+    with pytest.raises(DataError, match="two documents have the id 'a'"):
+        write_documents(documents, tmp_path / "a.csv")
+    assert not (tmp_path / "a.csv").exists()

@@ -370,6 +370,66 @@ def test_old_doccano_annotations_have_numbers_of_labels(stored):
     assert documents.report.noted["label is a number, which a label map can rename"] == 1
 
 
+def _with_ids(format, first, second):
+    if format == "bioc":
+        places = [{"offset": 11, "length": 3}, {"offset": 19, "length": 7}]
+        notes = [
+            {"id": id, "infons": {"type": "Method"}, "locations": [place]}
+            for id, place in zip((first, second), places, strict=True)
+        ]
+        return {"documents": [{"id": "7", "passages": [{"offset": 0, "text": TEXT, "annotations": notes}]}]}
+    if format == "label-studio":
+        return regions(region(first, CRF, "Method"), region(second, TAGGING, "Task"))
+    entities = [{**e, "id": id} for e, id in zip(DOCCANO["entities"], (first, second), strict=False)]
+    return {**DOCCANO, "entities": entities, "relations": []}
+
+
+@pytest.mark.parametrize("format", ["doccano", "label-studio", "bioc"])
+def test_an_id_of_two_entities_is_refused(stored, format):
+    assert len(next(iter(read_documents(stored(_with_ids(format, "1", "2")), format))).entities) == 2
+    twice = stored(_with_ids(format, "1", "1"))
+    with pytest.raises(DataError, match="id '1' belongs to another entity"):
+        list(read_documents(twice, format))
+    documents = read_documents(twice, format, strict=False)
+    assert len(next(iter(documents)).entities) == 1
+    assert documents.report.skipped == {"entity: repeated id": 1}
+
+
+def test_words_links_and_chains_of_a_cas(tmp_path):
+    cassis = pytest.importorskip("cassis")
+    types, base = cassis.TypeSystem(), "uima.tcas.Annotation"
+    token, entity, link = (types.create_type(name, base) for name in ("cassis.Token", "my.Entity", "my.Link"))
+    slot = types.create_type("my.Slot", "uima.cas.TOP")
+    types.create_feature(slot, "target", base)
+    types.create_feature(entity, "args", "uima.cas.FSArray", elementType="my.Slot")
+    types.create_feature(link, "next", "my.Link")
+    cas = cassis.Cas(typesystem=types)
+    cas.sofa_string, cas.sofa_mime = "A CRF.It works", "text/plain"
+    cas.add_all([token(begin=start, end=end) for start, end in ((0, 1), (2, 5), (5, 6), (6, 8), (9, 14))])
+    other = link(begin=6, end=8)
+    tagged = entity(begin=2, end=5, args=types.get_type("uima.cas.FSArray")(elements=[slot(target=other)]))
+    plain = types.get_type(base)(begin=0, end=1)
+    cas.add_all([tagged, entity(begin=0, end=1), link(begin=2, end=5, next=other), other, plain])
+    (tmp_path / "a.json").write_text(cas.to_json(), encoding="utf-8")
+    documents = read_documents(tmp_path / "a.json")
+    (document,) = documents
+    assert [e.label for e in document.entities] == ["Entity", "Entity", "Link", "Link"]
+    assert [len(sentence) for sentence in document.sentences] in ([5], [3, 2])
+    assert documents.report.noted == {
+        "link 'args' of my.Entity not read": 1,
+        "link 'next' of my.Link not read": 1,
+        "annotation without a layer not read": 1,
+    }
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_documents_without_ids_can_be_written_and_read(tmp_path, format):
+    documents = [Document.from_sentences([Sentence.from_words([w, "leads", "."], [Span(0, 1, "P")])]) for w in "AB"]
+    write_documents(documents, tmp_path / "a", format)
+    read = list(read_documents(tmp_path / "a", format))
+    assert [entity.text for document in read for entity in document.entities] == ["A", "B"]
+
+
 def test_rejected_examples_of_prodigy_are_left_out_and_counted(stored):
     lines = [PRODIGY, {**PRODIGY, "answer": "reject"}, {**PRODIGY, "answer": "ignore"}]
     stream = read_documents(stored("\n".join(map(json.dumps, lines)), "a.jsonl"))

@@ -6,7 +6,7 @@ from typing import Annotated, cast
 
 import typer
 
-from cascade_srn.cli.failures import format_option
+from cascade_srn.cli.failures import format_option, print_note
 from cascade_srn.cli.options import (
     FORMAT_NAMES,
     Alignment,
@@ -18,6 +18,9 @@ from cascade_srn.cli.options import (
 from cascade_srn.formats.alignment import Align
 from cascade_srn.formats.files import DocumentStream
 from cascade_srn.types import Document
+
+# Losses that are reported before anything is written.
+SEVERE = {"places of entities", "relations"}
 
 
 def convert(
@@ -53,7 +56,7 @@ def convert(
         cascade-srn convert annotations/ corpus.jsonl --from brat --align expand --map labels.yaml
     """
     from cascade_srn.formats.label_map import read_label_map
-    from cascade_srn.formats.registry import read_documents, write_documents
+    from cascade_srn.formats.registry import find_format, read_documents, write_documents
 
     with format_option("from"):
         documents = read_documents(
@@ -66,6 +69,8 @@ def convert(
             labels=read_label_map(map),
         )
     with format_option("to"):
+        if to_format is not None and (lost := SEVERE.intersection(find_format(to_format).loses)):
+            print_note(f"{to_format} does not hold {' or '.join(sorted(lost))}, so that they cannot be read back")
         written = write_documents(_read(documents), target, to_format)
     typer.echo(str(documents.report), err=True)
     if written.lost:

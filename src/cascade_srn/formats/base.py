@@ -177,4 +177,5 @@ class Format:
     write: Callable[[Iterable[Document], Path], None]  # Writes documents to a path
     folder: bool = False  # Whether a folder can be read and written
     loses: tuple[str, ...] = ()  # What the format cannot represent, by the names of :data:`LOSSES`
+    needs_ids: bool = False  # Whether documents without an id are written with their number
     keeps_clusters: bool = False  # Whether it has a place for coreference clusters. Otherwise they count as lost.

@@ -301,5 +301,6 @@ BRAT = Format(
     read,
     write,
     folder=True,
+    needs_ids=True,
     loses=("words and sentences", *SCORES),
 )

@@ -28,10 +28,15 @@ from cascade_srn.types import Document, Offsets
 ENTITY, RELATION = "webanno.custom.Entity", "webanno.custom.Relation"
 _TOKEN = "de.tudarmstadt.ukp.dkpro.core.api.segmentation.type.Token"
 _SENTENCE = "de.tudarmstadt.ukp.dkpro.core.api.segmentation.type.Sentence"
+# The types of dkpro-cassis' own examples.
+_TOKENS, _SENTENCES = (_TOKEN, "cassis.Token"), (_SENTENCE, "cassis.Sentence")
+_ANNOTATION = "uima.tcas.Annotation"
 _TYPE_SYSTEM = "typesystem.xml"
 # Packages of linguistic and technical annotations, which are no entities.
 _IGNORED = (
     "uima.",
+    "cassis.Token",
+    "cassis.Sentence",
     "de.tudarmstadt.ukp.dkpro.core.api.segmentation.",
     "de.tudarmstadt.ukp.dkpro.core.api.metadata.",
     "de.tudarmstadt.ukp.dkpro.core.api.lexmorph.",
@@ -128,6 +133,11 @@ def _read_document(name: str, data: bytes, types: bytes | None, path: Path, cont
             links.append(item)
         elif not annotation.type.name.startswith(_IGNORED):
             mentions.append(item)
+        elif annotation.type.name == _ANNOTATION:
+            context.report.note("annotation without a layer not read", item.example())
+        if not annotation.type.name.startswith(_IGNORED):
+            for name in item.raw.links():
+                context.report.note(f"link {name!r} of {annotation.type.name} not read", item.example())
     words = _read_words(cas, text, context, place)
     return StandoffReader(record, text, context, words).build(mentions, _read_mention, links, _read_link)
 
@@ -152,6 +162,12 @@ class _Annotation:
                 return value
         return str(self.source.type.name).rpartition(".")[2]
 
+    def links(self) -> list[str]:
+        """Return the features that lead to other annotations, as links and chains do, except the ends of a relation."""
+        others = sorted(self._features - {"sofa", "Governor", "Dependent"})
+        values = {name: getattr(self.source, name) for name in others}
+        return [name for name, value in values.items() if hasattr(value, "xmiID") and getattr(value, "elements", True)]
+
     def __repr__(self) -> str:
         return f"{self.source.type.name}({self.source.begin}, {self.source.end})"
 
@@ -172,16 +188,20 @@ def _read_link(item: Value) -> Iterator[Link]:
 
 def _read_words(cas: Any, text: str, context: ReadContext, place: Place) -> list[Offsets] | None:
     """Return tokens by sentence; None if the CAS has no tokens, or some that are empty or overlap."""
-    if not cas.typesystem.contains_type(_TOKEN):
-        return None
-    words = [(token.begin, token.end) for token in cas.select(_TOKEN) if text[token.begin : token.end].strip()]
+    tokens, given = (_select_first(cas, names) for names in (_TOKENS, _SENTENCES))
+    words = [(token.begin, token.end) for token in tokens if text[token.begin : token.end].strip()]
     ordered = all(first[1] <= second[0] for first, second in pairwise(words))
     if not words or not ordered:
         return None
-    if not cas.typesystem.contains_type(_SENTENCE) or not (given := list(cas.select(_SENTENCE))):
+    if not given:
         return group_words(text, words, context, place)
     sentences = [tuple(word for word in words if s.begin <= word[0] and word[1] <= s.end) for s in given]
     return [sentence for sentence in sentences if sentence]
+
+
+def _select_first(cas: Any, names: tuple[str, ...]) -> list[Any]:
+    """Return the annotations of the first type that has some."""
+    return next((found for n in names if cas.typesystem.contains_type(n) and (found := list(cas.select(n)))), [])
 
 
 def write(documents: Iterable[Document], path: Path) -> None:
@@ -215,13 +235,12 @@ def write(documents: Iterable[Document], path: Path) -> None:
 def _to_cas(document: Document) -> Any:
     cassis = _import()
     types = cassis.TypeSystem()
-    annotation = "uima.tcas.Annotation"
-    token, sentence = (types.create_type(name, annotation) for name in (_TOKEN, _SENTENCE))
-    entity, relation = (types.create_type(name, annotation) for name in (ENTITY, RELATION))
+    token, sentence = (types.create_type(name, _ANNOTATION) for name in (_TOKEN, _SENTENCE))
+    entity, relation = (types.create_type(name, _ANNOTATION) for name in (ENTITY, RELATION))
     for kind in (entity, relation):
         types.create_feature(kind, "label", "uima.cas.String")
     for name in ("Governor", "Dependent"):
-        types.create_feature(relation, name, annotation)
+        types.create_feature(relation, name, _ANNOTATION)
     cas = cassis.Cas(typesystem=types)
     cas.sofa_string, cas.sofa_mime = document.text, "text/plain"
     for s in document.sentences:
@@ -236,4 +255,4 @@ def _to_cas(document: Document) -> Any:
     return cas
 
 
-CAS = Format("cas", (".xmi",), sniff, read, write, folder=True, loses=SCORES)
+CAS = Format("cas", (".xmi",), sniff, read, write, folder=True, loses=SCORES, needs_ids=True)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from cascade_srn.errors import DataError, did_you_mean, short_repr
@@ -129,7 +130,8 @@ def write_documents(
         path: A file, which is compressed if it ends in ``.gz``, ``.xz`` or ``.bz2``; for brat, cas and datasets, a new
             or empty folder.
         format: Name of a format. It may be left out if the suffix of the path belongs to one format only, and for
-            existing folders, which are brat.
+            existing folders, which are brat. Formats that find documents by their id name those without one by their
+            number, such as ``document-1``.
         keep_escapes: Write tokens that were read as other characters, such as ``-LRB-``, as their file had them.
 
     Returns:
@@ -163,6 +165,8 @@ def write_documents(
 def _count_losses(documents: Iterable[Document], format: Format, report: WriteReport) -> Iterator[Document]:
     for document in documents:
         report.documents += 1
+        if format.needs_ids and not document.id:
+            document = replace(document, id=f"document-{report.documents}")
         kinds = format.loses if format.keeps_clusters else (*format.loses, CLUSTERS)
         report.lost.update({kind: count for kind in kinds if (count := LOSSES[kind](document))})
         yield document

@@ -67,8 +67,9 @@ class StandoffReader:
         aligned = WordMap(self.text, offsets, document=id, made=True)
         builder = DocumentBuilder(self.context, len(offsets), made=True)
         placed: dict[object, PlacedEntity | None] = {}
+        spans: dict[object, tuple[int, int]] = {}
         for item in mentions:
-            found = self.context.attempt("entity", self._place, item, read_mention, aligned, builder, placed)
+            found = self.context.attempt("entity", self._place, item, read_mention, aligned, builder, placed, spans)
             if found is not None:
                 placed.setdefault(*found)
         for item in links:
@@ -82,8 +83,13 @@ class StandoffReader:
         words: WordMap,
         builder: DocumentBuilder,
         placed: dict[object, PlacedEntity | None],
+        spans: dict[object, tuple[int, int]],
     ) -> tuple[object, PlacedEntity]:
         mention = read_mention(item)
+        # A region with several labels has one id.
+        if spans.setdefault(mention.key, (mention.start, mention.end)) != (mention.start, mention.end):
+            problem = f"whose id {mention.key!r} belongs to another entity as well"
+            raise item.refuse("repeated id", problem, "Give each entity its own id")
         # None until the entity is placed, so that its relations are reported as those of a skipped entity.
         placed.setdefault(mention.key, None)
         start, end = mention.start, mention.end

@@ -84,6 +84,7 @@ def _read_text(path: Path) -> Iterator[Value]:
     data = read_bytes(path).removeprefix(BYTE_ORDER_MARK)
     text = read_strictly(decode_text, data, Place(str(path)))
     delimiter = "\t" if plain_name(path).suffix == ".tsv" else ","
+    csv.field_size_limit(max(len(text), csv.field_size_limit()))
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         names = _check_columns(path, reader.fieldnames or ())
@@ -91,6 +92,10 @@ def _read_text(path: Path) -> Iterator[Value]:
             if None in record:
                 where = f"{path}, line {reader.line_num}"
                 raise DataError(f"{where}: the row has more columns than the header", "Quote values with a delimiter")
+            if None in record.values():
+                where = f"{path}, line {reader.line_num}"
+                hint = "Check that the file is complete, and write empty values as well"
+                raise DataError(f"{where}: the row has fewer columns than the header", hint)
             values = {name: unescape_cell(record[given] or "") or None for name, given in names.items()}
             yield _row(values, path, f"line {reader.line_num}")
     except csv.Error as error:
@@ -193,7 +198,7 @@ def _read_link(row: Value) -> Iterator[Link]:
 def write(documents: Iterable[Document], path: Path) -> None:
     """Write a row for each entity, then for each relation. Words are lost. Without a suffix, CSV is written."""
     suffix = plain_name(path).suffix
-    rows = (row for document in documents for row in to_rows(document))
+    rows = (row for document in _with_unique_ids(documents) for row in to_rows(document))
     if suffix == ".parquet":
         _write_parquet(rows, path)
         return
@@ -203,6 +208,17 @@ def write(documents: Iterable[Document], path: Path) -> None:
         writer.writeheader()
         writer.writerows(map(escape_row, rows))
         text.detach()
+
+
+def _with_unique_ids(documents: Iterable[Document]) -> Iterator[Document]:
+    """Refuse documents in a row with the same id, which would be read as one."""
+    previous = None
+    for document in documents:
+        if document.id == previous:
+            problem = f"two documents have the id {document.id!r}, but rows of a document are found by it"
+            raise DataError(problem, "Rename one of them")
+        previous = document.id
+        yield document
 
 
 def _write_parquet(rows: Iterator[dict[str, Any]], path: Path) -> None:
@@ -237,4 +253,4 @@ def _bounds(entity: Entity) -> dict[str, Any]:
     return {"start": entity.start, "end": entity.end, "label": entity.label}
 
 
-TABLE = Format("table", _SUFFIXES, sniff, read, write, loses=("words and sentences",))
+TABLE = Format("table", _SUFFIXES, sniff, read, write, loses=("words and sentences",), needs_ids=True)
