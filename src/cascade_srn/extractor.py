@@ -53,7 +53,8 @@ if TYPE_CHECKING:
 class Extractor:
     """Extracts entities and relations from text with a trained model.
 
-    An extractor can be used from several threads at once, except for :meth:`to`.
+    An extractor can be used from several threads at once, except for :meth:`to`. It can be pickled for other processes.
+    In ONNX Runtime the copy reads the encoder from the model folder again. With PyTorch, start processes with "spawn".
 
     These options are the same in all methods. ``thresholds`` is one number for all three turns, a mapping of those that
     differ from the model, such as ``{"entity": 0.4, "PART-OF": 0.3}`` with turns and labels, or :class:`.Thresholds`.

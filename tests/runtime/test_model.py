@@ -1,8 +1,11 @@
 """Models in ONNX Runtime: single texts and batches, long texts, threads, and damaged folders."""
 
+import copy
 import json
+import multiprocessing
+import pickle
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -62,6 +65,22 @@ def test_several_threads_use_one_model(extractor):
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda text: extractor.extract(text, thresholds=LOW), TEXTS * 6))
     check_same(found, expected * 6)
+
+
+@pytest.mark.parametrize("copy", [copy.deepcopy, lambda extractor: pickle.loads(pickle.dumps(extractor))])
+def test_a_copy_finds_the_same(extractor, copy):
+    copied = copy(extractor)
+    assert copied.model is not extractor.model
+    check_same([copied.extract(text) for text in TEXTS], [extractor.extract(text) for text in TEXTS])
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_another_process_uses_the_model(extractor, method):
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"this system cannot {method}")
+    expected = [extractor.extract(text) for text in TEXTS]
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context(method)) as pool:
+        check_same(list(pool.map(extractor.extract, TEXTS)), expected)
 
 
 def test_the_number_of_threads_does_not_change_decisions(extractor, monkeypatch):

@@ -217,6 +217,10 @@ class Session:
         self._names = {item.name for item in self._session.get_inputs()}
         _SESSIONS.add(self)
 
+    def __reduce__(self) -> tuple[type[Session], tuple[Path]]:
+        """Start another session from the same file in a copy, also in another process."""
+        return Session, (self.path,)
+
     def _start(self) -> Any:
         try:
             import onnxruntime
