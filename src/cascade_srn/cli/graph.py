@@ -1,4 +1,4 @@
-"""``cascade-srn graph``: build a knowledge graph from extracted documents, and look at it."""
+"""``cascade-srn graph``: build a knowledge graph from extracted documents, ask it, and export it."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -6,11 +6,13 @@ from typing import Annotated, Any
 import typer
 
 from cascade_srn.cli.failures import join_lines, print_note
+from cascade_srn.cli.graph_ask import neighbours, path, trends, triples
 from cascade_srn.cli.graph_serve import serve
 from cascade_srn.cli.options import make_settings
 
-app = typer.Typer(help="Build, explain, export and explore knowledge graphs.", no_args_is_help=True)
-app.command()(serve)
+app = typer.Typer(help="Build, ask, export and explore knowledge graphs.", no_args_is_help=True)
+for command in (triples, neighbours, path, trends, serve):
+    app.command()(command)
 
 # Typed here, since importing the exports would slow down the help.
 EXPORT_FORMATS = "graphml, gexf, turtle, ntriples, jsonld, neo4j-csv, neo4j-parquet or csv"

@@ -13,7 +13,8 @@ from typing import BinaryIO
 
 from cascade_srn.apps.graph.export import neo4j, rdf, xml
 from cascade_srn.apps.graph.export.filtering import ExportFilter, FilteredGraph
-from cascade_srn.apps.graph.store import Graph, check_folder, open_graph
+from cascade_srn.apps.graph.questions import Graph
+from cascade_srn.apps.graph.store import check_folder, open_graph
 from cascade_srn.config import require_choice
 from cascade_srn.errors import DataError
 from cascade_srn.storage.atomic import replacing, replacing_folder
@@ -49,11 +50,17 @@ _ORDERS = {
     "documents": "document",
 }
 
+# Names of the ends of an edge, for people.
+_NAMES = ", ".join(f"(SELECT name FROM nodes WHERE node = {end}) AS {end}_name" for end in ("head", "tail"))
+
 
 def _write_tables(graph: FilteredGraph, folder: Path) -> str:
     """Write one CSV file per table, as in RFC 4180. An empty field is a missing value, and ``""`` an empty text."""
     for table, order in _ORDERS.items():
-        graph.copy(f"SELECT * FROM {table} ORDER BY {order}", folder / f"{table}.csv", "FORMAT csv, HEADER true")
+        columns = "*" if table != "edges" else f"*, {_NAMES}"
+        graph.copy(
+            f"SELECT {columns} FROM {table} ORDER BY {order}", folder / f"{table}.csv", "FORMAT csv, HEADER true"
+        )
     return ""
 
 
