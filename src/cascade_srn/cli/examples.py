@@ -52,6 +52,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         'cascade-srn graph triples graph --tail "*entity recognition*" --evidence 1 --format csv',
     ),
     "info": ("cascade-srn info scierc-small", "cascade-srn info runs/example --json"),
+    "mcp": ("cascade-srn mcp --graph graph", "cascade-srn mcp --graph graph --http --port 8002"),
     "models": ("cascade-srn models", "cascade-srn models --json"),
     "push": ("cascade-srn push runs/example/best me/my-model",),
     "project add": ("cascade-srn project add project more.jsonl",),

@@ -219,6 +219,32 @@ class GraphReader:
         self._add_labels(described, rows)
         return rows
 
+    def quote(self, node: str, *, limit: int = 3) -> list[Row]:
+        """Return passages of documents that mention a node, those with the best scores first.
+
+        Args:
+            node: Id of the node.
+            limit: Most documents.
+
+        Returns:
+            ``document``, ``document_id``, ``title``, ``date``, ``text``, which is the mention, and ``quote``: about 300
+            characters around it, or None if the graph has no text.
+        """
+        rows = self.select(
+            f"""WITH own AS MATERIALIZED (
+                SELECT document, "start", "end", text, score FROM mentions WHERE node = $node),
+            best AS MATERIALIZED (
+                SELECT * FROM own QUALIFY row_number() OVER (PARTITION BY document ORDER BY "start") = 1
+                ORDER BY score DESC NULLS LAST, document LIMIT {_limit(limit)})
+            SELECT document, document_id, title, date, best.text, "start", "end", documents.text AS quote
+            FROM best JOIN documents USING (document) ORDER BY score DESC NULLS LAST, document""",
+            node=node,
+        )
+        for row in rows:
+            start, end = row.pop("start"), row.pop("end")
+            row["quote"] = None if row["quote"] is None else _cut(row["quote"], start, end)
+        return rows
+
     def explain(self, node: str, *, limit: int | None = None) -> dict[str, Any]:
         """Return why a node is what it is.
 
@@ -350,7 +376,7 @@ class GraphReader:
         # Each cursor is a connection of its own, so that threads do not disturb each other.
         with self._connection.cursor() as cursor:
             found = cursor.execute(sql, values) if values else cursor.execute(sql)
-            names = _distinct([column[0] for column in found.description or ()])
+            names = distinct_names([column[0] for column in found.description or ()])
             return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
 
@@ -358,6 +384,14 @@ def _limit(limit: int | None) -> int:
     if limit is not None:
         require_range("limit", limit, 1)
     return NO_LIMIT if limit is None else limit
+
+
+def _cut(text: str, start: int, end: int, context: int = 150) -> str:
+    """Return the words around a mention."""
+    low, high = max(0, start - context), min(len(text), end + context)
+    before = text[low:start] if low == 0 else text[low:start].partition(" ")[2]
+    after = text[end:high] if high == len(text) else text[end:high].rpartition(" ")[0]
+    return f"{'… ' * (low > 0)}{before}{text[start:end]}{after}{' …' * (high < len(text))}"
 
 
 def _list_nodes(rows: Sequence[Row]) -> str:
@@ -369,7 +403,7 @@ def _round(value: Any) -> Any:
     return round(value, 6) if isinstance(value, float) else value
 
 
-def _distinct(names: list[str]) -> list[str]:
+def distinct_names(names: list[str]) -> list[str]:
     """Add a number to names that were there before."""
     found: list[str] = []
     for name in names:
