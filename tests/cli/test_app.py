@@ -85,6 +85,7 @@ def test_all_commands_are_there():
         "extract",
         "info",
         "init",
+        "mcp",
         "models",
         "push",
         "reproduce",
@@ -96,7 +97,7 @@ def test_all_commands_are_there():
         "project": {"create", "add", "status", "train", "export", "import", "agreement"},
         "benchmark": {"srn", "extract", "runtimes", "corpus", "train", "growth", "serve"},
         "corpus": {"run", "status", "verify"},
-        "graph": {"build", "explain", "export", "serve"},
+        "graph": {"build", "explain", "export", "neighbours", "path", "serve", "trends", "triples"},
     }
     assert set(COMMANDS) == {(name,) for name in names} | {(group, name) for group in groups for name in groups[group]}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cascade_srn.apps.graph.filters import BEST, EDGE, NO_FILTERS, Filters, choose_edges, one_of
 from cascade_srn.config import require_range
@@ -85,8 +85,7 @@ def _search(
         other = end if side == start else start
         known = parents[side]
         level: _Parents = {}
-        allowed = {start, end}
-        for row in _expand(graph, fronts[side], filters, allowed):
+        for row in _expand(graph, fronts[side], filters, (start, end)):
             if row["other"] not in known and row["other"] not in barred:
                 level.setdefault(row["other"], {})[row["node"]] = row["n_documents"]
         known |= level
@@ -142,6 +141,7 @@ def _count_edges(graph: Graph, nodes: Sequence[str]) -> int:
 
 def _expand(graph: Graph, nodes: Sequence[str], filters: Filters, ends: Collection[str]) -> list[Row]:
     """Return the neighbours of nodes, with the documents of the best edge."""
+    values: dict[str, Any]
     if len(nodes) <= _BY_INDEX:
         values = {f"n{number}": node for number, node in enumerate(nodes)}
         given = f"({', '.join(f'${name}' for name in values)})"

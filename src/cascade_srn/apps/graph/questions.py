@@ -139,9 +139,10 @@ class Graph(GraphReader):
             FROM found GROUP BY ALL ORDER BY ALL""",
             node=node,
         )
-        return found["node"] | {
+        described: Row = found["node"]
+        return described | {
             "forms": sorted(forms.values(), key=lambda row: (-row["n"], row["text"]))[:20],
-            "votes": json.loads(found["node"]["votes"] or "{}"),
+            "votes": json.loads(described["votes"] or "{}"),
             "merges": found["merges"],
             "relations": relations,
         }
