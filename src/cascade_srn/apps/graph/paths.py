@@ -65,19 +65,35 @@ def find_paths(
         raise ConfigError(f"both ends are the node {start!r}", "Give two nodes")
     graph.check_labels(filters)
     barred = {graph.resolve(node) for node in without} - {start, end}
-    found: list[Row] = []
-    for nodes in _search(graph, start, end, filters, barred, max_length, limit):
-        steps = [_best_edge(graph, pair, filters) for pair in pairwise(nodes)]
-        found.append({"length": len(steps), "nodes": graph.get_nodes(nodes), "steps": steps})
-    for path in found:
-        path["steps"] = graph.with_evidence(graph.with_names(path["steps"]), evidence, filters)
-    return found
+    # The best edge by its two ends.
+    best: dict[frozenset[str], int] = {}
+    found = _search(graph, start, end, filters, barred, max_length, limit, best)
+    pairs = dict.fromkeys(frozenset(pair) for nodes in found for pair in pairwise(nodes))
+    edges = graph.with_evidence(
+        graph.with_names(_edges(graph, [best[pair] for pair in pairs], filters)), evidence, filters
+    )
+    by_ends = {frozenset((row["head"], row["tail"])): row for row in edges}
+    return [
+        {
+            "length": len(nodes) - 1,
+            "nodes": graph.get_nodes(nodes),
+            "steps": [by_ends[frozenset(pair)] for pair in pairwise(nodes)],
+        }
+        for nodes in found
+    ]
 
 
 def _search(
-    graph: Graph, start: str, end: str, filters: Filters, barred: Collection[str], max_length: int, limit: int
+    graph: Graph,
+    start: str,
+    end: str,
+    filters: Filters,
+    barred: Collection[str],
+    max_length: int,
+    limit: int,
+    best: dict[frozenset[str], int],
 ) -> list[list[str]]:
-    """Return the nodes of the best shortest paths."""
+    """Return the nodes of the best shortest paths, and add the best edge between two nodes to ``best``."""
     parents: dict[str, _Parents] = {start: {start: {}}, end: {end: {}}}
     fronts = {start: [start], end: [end]}
     for _ in range(max_length):
@@ -88,6 +104,7 @@ def _search(
         for row in _expand(graph, fronts[side], filters, (start, end)):
             if row["other"] not in known and row["other"] not in barred:
                 level.setdefault(row["other"], {})[row["node"]] = row["n_documents"]
+                best[frozenset((row["node"], row["other"]))] = row["edge"]
         known |= level
         fronts[side] = list(level)
         if not level:
@@ -140,7 +157,7 @@ def _count_edges(graph: Graph, nodes: Sequence[str]) -> int:
 
 
 def _expand(graph: Graph, nodes: Sequence[str], filters: Filters, ends: Collection[str]) -> list[Row]:
-    """Return the neighbours of nodes, with the documents of the best edge."""
+    """Return the neighbours of nodes, with the best edge and its number of documents."""
     values: dict[str, Any]
     if len(nodes) <= _BY_INDEX:
         values = {f"n{number}": node for number, node in enumerate(nodes)}
@@ -157,23 +174,25 @@ def _expand(graph: Graph, nodes: Sequence[str], filters: Filters, ends: Collecti
             SELECT head AS node, tail AS other, {EDGE} FROM edges WHERE head IN {given}
             UNION ALL SELECT tail AS node, head AS other, {EDGE} FROM edges WHERE tail IN {given}),
         {choose_edges(filters, "node, other, ")}
-        SELECT node, other, max(n_documents) AS n_documents FROM chosen {typed} GROUP BY ALL ORDER BY ALL""",
+        SELECT node, other, max(n_documents) AS n_documents, first(edge ORDER BY {BEST}) AS edge
+        FROM chosen {typed} GROUP BY node, other ORDER BY node, other""",
         min_score=filters.min_score,
         min_count=filters.min_count,
         **values,
     )
 
 
-def _best_edge(graph: Graph, pair: tuple[str, str], filters: Filters) -> Row:
-    """Return the best edge between two nodes."""
-    rows = graph.select(
-        f"""WITH near AS MATERIALIZED (
-            SELECT {EDGE} FROM edges WHERE head = $one UNION ALL SELECT {EDGE} FROM edges WHERE tail = $one),
-        found AS MATERIALIZED (SELECT * FROM near WHERE head = $other OR tail = $other), {choose_edges(filters)}
-        SELECT * FROM chosen ORDER BY {BEST} LIMIT 1""",
-        one=pair[0],
-        other=pair[1],
+def _edges(graph: Graph, edges: Sequence[int], filters: Filters) -> list[Row]:
+    """Return edges by their numbers, with the counts of the years of the filters."""
+    if not edges:
+        return []
+    values = {f"e{number}": edge for number, edge in enumerate(edges)}
+    return graph.select(
+        f"""WITH found AS MATERIALIZED (
+            SELECT {EDGE} FROM edges WHERE edge IN ({", ".join(f"${name}" for name in values)})),
+        {choose_edges(filters)}
+        SELECT * FROM chosen""",
         min_score=filters.min_score,
         min_count=filters.min_count,
+        **values,
     )
-    return rows[0]
