@@ -15,7 +15,7 @@ WITHOUT_TORCH := tests/text tests/formats tests/drawing tests/storage tests/test
 	--ignore tests/formats/test_streams.py
 INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all test-pythons docs lint lint-js format types wheel clean
+.PHONY: demo test test-all test-pythons test-versions docs lint lint-js format types wheel clean
 
 # Extract from three abstracts with the model that ships with the package: a table here, a picture in demo.html.
 demo: $(READY)
@@ -39,6 +39,18 @@ test-pythons:
 		python$$version -m venv build/python$$version && \
 		build/python$$version/bin/python $(INSTALL) ".[report,serve,corpus,graph,pdf,formats]" pytest pytest-timeout hypothesis httpx && \
 		build/python$$version/bin/python -m pytest -q -m "not slow and not browser" $(WITHOUT_TORCH) || exit 1; \
+	done
+
+# The tests of the service with the lowest and the newest versions of its libraries that pyproject.toml allows. All other
+# libraries, such as torch, are those of .venv.
+test-versions: $(READY)
+	for choice in lowest newest; do \
+		rm -rf build/$$choice && $(BIN)/python -m venv build/$$choice && \
+		build/$$choice/bin/python -m pip install --quiet --disable-pip-version-check \
+			$$($(BIN)/python tools/service_requirements.py $$choice) && \
+		build/$$choice/bin/python -m pip freeze && \
+		$(BIN)/python tools/service_requirements.py share build/$$choice && \
+		build/$$choice/bin/python -m pytest -q -m "not slow and not browser" tests/apps/service tests/apps/web || exit 1; \
 	done
 
 # The documentation site, in build/docs. Warnings are errors.

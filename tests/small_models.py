@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import tempfile
 from collections.abc import Sequence
 from copy import deepcopy
@@ -22,9 +24,22 @@ from cascade_srn.network.examples import Example
 from cascade_srn.network.markers import Markers
 from cascade_srn.network.span_extraction import LinearMatcher, SpanExtractor
 from cascade_srn.schema import Schema
+from cascade_srn.storage.bundled import find_model
 from cascade_srn.types import Sentence, Span, Triple
 
 SCHEMA = Schema(("Metric", "Task", "Thing"), ("compare", "part-of", "used-for"), frozenset({"compare"}))
+
+
+def link_bundled_model(folder: Path, *left_out: str) -> Path:
+    """Make a folder with hard links to the files of the bundled model. Remove a file before you write it."""
+
+    def link(source: str, target: str) -> None:
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copy2(source, target)
+
+    return Path(shutil.copytree(find_model(), folder, copy_function=link, ignore=lambda *_: left_out))
 
 
 def _sentence(text: str, entities: list[Span], triples: list[tuple[int, str, int]] = ()) -> Sentence:

@@ -43,11 +43,6 @@ def test_invalid_constraints_are_refused(constraints, named):
         with_constraints(**constraints)
 
 
-def test_constraints_that_are_not_a_mapping():
-    with pytest.raises(SchemaError, match="constraints"):
-        Schema.from_dict({**LABELS, "constraints": [1]})
-
-
 def test_an_inverse_is_mutual_and_shares_acyclicity():
     one = with_constraints(**{"part-of": {"inverse": "has-part", "acyclic": True}})
     both = with_constraints(**{"part-of": {"inverse": "has-part"}, "has-part": {"inverse": "part-of", "acyclic": True}})
@@ -133,9 +128,3 @@ class TestLearning:
         other = [document("part-of", "Task", "Task", 50)]
         assert first.learn_pairs(other).constraints == first.constraints
         assert first.learn_pairs(other, again=True).constraints["part-of"].pairs == (("Task", "Task"),)
-
-    def test_a_minimum_of_zero_learns_nothing(self):
-        assert SCHEMA.learn_pairs([document("part-of", "Method", "Method", 50)], 0).constraints == {}
-
-    def test_labels_of_other_schemas_are_ignored(self):
-        assert SCHEMA.learn_pairs([document("likes", "Person", "Person", 50)]).constraints == {}

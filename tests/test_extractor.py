@@ -57,24 +57,12 @@ def test_offsets_are_characters_of_the_text(extractor):
         assert 0 <= relation.score <= 1
 
 
-def test_sentences_do_not_mix(extractor):
-    for relation in extractor.extract(TEXT).relations:
-        assert (relation.head.start < TEXT.index("Tim")) == (relation.tail.start < TEXT.index("Tim"))
-
-
 @pytest.mark.parametrize("text", ["", " \n\t ", "\u200b", "🙂", "a" * 3000, "\x00"])
 def test_any_text_goes_through(extractor, text):
     document = extractor.extract(text)
     assert document.text == text
     for entity in document.entities:
         assert text[entity.start : entity.end] == entity.text
-
-
-@pytest.mark.slow
-def test_a_sentence_far_past_the_encoders_limit_is_read_to_its_end(extractor):
-    words = ["Oslo"] * 300  # the encoder takes 256 pieces
-    document = extractor.extract(Document.from_words([words]), thresholds=replace(LOW, entity=0.0, subject=1.0))
-    assert max(entity.end for entity in document.entities) == len(document.text)
 
 
 def test_not_a_text(extractor):
@@ -113,18 +101,9 @@ def test_predict_needs_several_documents(extractor, documents):
         extractor.predict(documents)
 
 
-def test_predict_accepts_any_iterable(extractor):
-    documents = [Document.from_text("Ada Berg leads Norlux."), Document.from_text("We eat.")]
-    assert extractor.predict(document for document in documents) == extractor.predict(documents)
-
-
 def test_predict_needs_documents(extractor):
     with pytest.raises(CascadeError, match="item 1 is a str"):
         extractor.predict([Document.from_text("We eat."), "We eat."])
-
-
-def test_stream_of_nothing(extractor):
-    assert list(extractor.stream([])) == []
 
 
 class TestCalls:
@@ -202,10 +181,6 @@ class TestCalls:
         assert extractor.relations(TEXT, [Entity(0, 8, SCHEMA.entity_types[0])]).schema == SCHEMA
         assert Document.from_text(TEXT).schema is None
 
-    def test_representation(self, extractor):
-        assert all(label in repr(extractor) for label in (*SCHEMA.entity_types, "device='cpu'"))
-        assert len(repr(extractor)) < 500
-
 
 class TestBadTexts:
     HALF = "Ada \ud800 Berg"
@@ -229,11 +204,6 @@ class TestBadTexts:
         assert [document.text for document in found] == list(self.GOOD)
         for warning, data in zip(seen, ("text 1: .*bytes", r"text 3: .*'\\ud800'.* 4", "text 4: "), strict=True):
             assert re.search(data, str(warning.message))
-
-    def test_skip(self, extractor):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            assert [document.text for document in extractor.stream(self.texts(), on_error="skip")] == list(self.GOOD)
 
     def test_raise(self, extractor):
         stream = extractor.stream(self.texts())
@@ -259,12 +229,6 @@ class TestBadTexts:
         found = list(extractor.stream(self.texts(), on_error=stand_in))
         assert [document.id for document in found] == ["", "", "instead of 3", ""]
         assert seen[:2] == [(1, b"bytes"), (3, self.HALF)]
-
-    def test_a_segmenter_that_fails_on_one(self, folder):
-        extractor = Extractor.from_pretrained(folder, segmenter=lambda text: [[(0, 99 if "odd" in text else 1)]])
-        with pytest.warns(UserWarning, match=r"text 1: .*\[0, 99\)"):
-            found = list(extractor.stream(["one", "odd", "two"], on_error="warn"))
-        assert [document.text for document in found] == ["one", "two"]
 
     def test_a_model_that_fails_on_one(self, extractor, monkeypatch):
         whole = Extractor._predict
@@ -371,13 +335,6 @@ class TestSegmentation:
         given = Document.from_text("Ada Berg leads. Norlux is in Oslo.", segmenter=sentences)
         assert [len(sentence) for sentence in extractor.extract(given).sentences] == [6, 3]
 
-    @pytest.mark.slow
-    def test_every_character_of_a_long_text_is_covered(self, extractor):
-        text = "\n".join(f"Ada Berg leads Norlux number {i} in Oslo." for i in range(100))
-        document = extractor.extract(text)
-        assert document.coverage.complete
-        assert max(entity.end for entity in document.entities) > len(text) - 60
-
 
 class TestRelations:
     def test_given_entities_are_kept_as_they_are(self, extractor):
@@ -433,33 +390,15 @@ class TestFromPretrained:
         with pytest.raises(ModelError, match=r"'others'.*other, scierc-small"):
             Extractor.from_pretrained("others")
 
-    def test_a_folder_comes_before_a_bundled_model(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(bundled, "_MODELS", tmp_path / "models")
-        (tmp_path / "models" / "here").mkdir(parents=True)
-        (tmp_path / "models" / "here" / "config.json").write_text("{}", encoding="utf-8")
-        (tmp_path / "here").mkdir()
-        monkeypatch.chdir(tmp_path)
-        assert bundled.find_model("here") == Path("here")
-        monkeypatch.chdir(tmp_path / "here")
-        assert bundled.find_model("here") == tmp_path / "models" / "here"
-
     def test_no_bundled_model(self, tmp_path, monkeypatch):
         monkeypatch.setattr(bundled, "_MODELS", tmp_path)
         with pytest.raises(ModelError, match=r"'scierc-small'.*none"):
             Extractor.from_pretrained()
 
-    def test_missing_folder(self, tmp_path):
-        with pytest.raises(ModelError, match="nowhere"):
-            Extractor.from_pretrained(tmp_path / "nowhere")
-
     def test_missing_folder_that_could_be_a_hub_id(self):
         assert os.environ["HF_HUB_OFFLINE"] == "1"
         with pytest.raises(ModelError, match="'nobody/nothing'.*hub"):
             Extractor.from_pretrained("nobody/nothing")
-
-    def test_saved_again(self, extractor, tmp_path):
-        extractor.save_pretrained(tmp_path / "copy")
-        assert Extractor.from_pretrained(tmp_path / "copy").extract(TEXT) == extractor.extract(TEXT)
 
 
 @pytest.mark.slow

@@ -1,5 +1,3 @@
-"""The direction of imports inside the package, read from the source."""
-
 from pathlib import Path
 
 import pytest
@@ -11,37 +9,11 @@ ROOT = Path(__file__).parents[1]
 # From the bottom to the top. A package or root module imports only those that come before it. Applications are listed
 # one by one.
 ORDER = (
-    "version",
-    "errors",
-    "config",
-    "sentence",
-    "text",
-    "types",
-    "schema",
-    "storage",
-    "drawing",
-    "formats",
-    "inputs",
-    "runs",
-    "encoder",
-    "network",
-    "inference",
-    "model",
-    "runtime",
-    "extractor",
-    "evaluation",
-    "training",
-    "apps.extract",
-    "apps.corpus",
-    "apps.integrations",
-    "apps.web",
-    "apps.graph",
-    "apps.annotation",
-    "apps.service",
-    "lab",
-    "cli",
-    "__main__",
-)
+    "version", "errors", "config", "sentence", "text", "types", "schema", "storage", "drawing", "formats",
+    "inputs", "runs", "encoder", "network", "inference", "model", "runtime", "extractor", "evaluation",
+    "training", "apps.extract", "apps.corpus", "apps.integrations", "apps.web", "apps.graph",
+    "apps.annotation", "apps.service", "lab", "cli", "__main__",
+)  # fmt: skip
 # Applications for users, which only the command line combines.
 SIBLINGS = {"apps.graph", "apps.annotation", "apps.service"}
 

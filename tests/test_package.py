@@ -1,5 +1,3 @@
-"""The package as users import it."""
-
 import doctest
 import os
 import re
@@ -34,18 +32,12 @@ def extractor():
     "module",
     [
         *(
-            "config",
-            "errors",
-            "extractor",
-            "inference.thresholds",
-            "apps.integrations.graphs",
-            "model.card",
-            "model.model",
-            "schema",
+            "config", "errors", "extractor", "inference.thresholds", "apps.integrations.graphs", "model.card",
+            "model.model", "schema",
         ),
         *("text.presplit", "text.segment", "types"),
     ],
-)
+)  # fmt: skip
 def test_examples_in_docstrings(module, request):
     shared = {"extractor": request.getfixturevalue("extractor")} if module in ("extractor", "model.model") else {}
     failed, attempted = doctest.testmod(import_module(f"cascade_srn.{module}"), extraglobs=shared)

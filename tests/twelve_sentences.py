@@ -17,12 +17,8 @@ SENTENCES = (
     _sentence(
         "Ada Berg leads Norlux in Oslo and Tim Falk leads Rivon in Bergen .",
         [
-            (0, 2, "Person"),
-            (3, 4, "Organization"),
-            (5, 6, "Place"),
-            (7, 9, "Person"),
-            (10, 11, "Organization"),
-            (12, 13, "Place"),
+            (0, 2, "Person"), (3, 4, "Organization"), (5, 6, "Place"), (7, 9, "Person"),
+            (10, 11, "Organization"), (12, 13, "Place"),
         ],
         [(0, "leads", 1), (1, "located-in", 2), (3, "leads", 4), (4, "located-in", 5)],
     ),
@@ -55,7 +51,7 @@ SENTENCES = (
     ),
     _sentence("Nobody answered .", [], []),
     _sentence("Oslo", [(0, 1, "Place")], []),
-)
+)  # fmt: skip
 
 DOCUMENTS = tuple(Document.from_sentences([sentence], id=str(i)) for i, sentence in enumerate(SENTENCES))
 WORDS = [word for sentence in SENTENCES for word in sentence.words]

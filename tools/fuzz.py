@@ -36,10 +36,10 @@ from cascade_srn.lab.benchmarks.measuring import (
     ResultRow,
     environment,
     number,
-    plain_settings,
     text,
 )
 from cascade_srn.runs.device import find_device
+from cascade_srn.runs.environment import shareable
 from cascade_srn.types import Document
 
 # Characters of the longest texts, and the number of texts per long text.
@@ -332,7 +332,7 @@ def measure(options: FuzzOptions, extractor: Extractor | None = None) -> Result:
     return Result(
         name="fuzz" if options.service is None else "fuzz-service",
         device=device.type,
-        settings=plain_settings(options),
+        settings=shareable(options.to_dict()),
         environment=environment(device, used),
         rows=[*rows.values(), _total(rows.values())],
         columns=_COLUMNS,

@@ -13,14 +13,13 @@ import csv
 import random
 import sys
 from collections import Counter, defaultdict
-from functools import partial
 from pathlib import Path
 
 from cascade_srn.apps.graph import GraphSettings
-from cascade_srn.apps.graph.build import collect_surfaces, iterate_texts
+from cascade_srn.apps.graph.build import collect_surfaces, read_texts
 from cascade_srn.apps.graph.load import load
 from cascade_srn.apps.graph.normalise import squeeze
-from cascade_srn.apps.graph.resolve import count_words, describe_forms, resolve
+from cascade_srn.apps.graph.resolve import describe_forms, resolve
 from cascade_srn.apps.graph.rules import find_pairs
 
 COLUMNS = ("kind", "first", "second", "first_label", "second_label", "step", "reason", "score", "judgement")
@@ -36,8 +35,7 @@ def draw(corpora: list[str], seed: int, output: Path, acronyms: Path) -> None:
     settings = GraphSettings()
     extracted = load(corpora, settings)
     surfaces = collect_surfaces(extracted)
-    texts = partial(iterate_texts, extracted)
-    found = resolve(surfaces, texts, settings)
+    found = resolve(surfaces, read_texts(extracted, settings)[0], settings)
     forest = found.forest
     merged = defaultdict(list)
     for key, form, reason in describe_forms(surfaces, found):
@@ -51,10 +49,9 @@ def draw(corpora: list[str], seed: int, output: Path, acronyms: Path) -> None:
                 _row(forest, "merged", merge.key, merge.into, merge.step, merge.reason, merge.score)
             )
     rows = [row for step, number in MERGED.items() for row in _sample(rng, merged[step], number)]
-    counts = count_words(texts())
     refused = [
         _row(forest, "refused", pair.key, pair.into, "fuzzy", pair.refusal, pair.score)
-        for pair in find_pairs(forest, settings.fuzzy_threshold, counts)
+        for pair in find_pairs(forest, settings.fuzzy_threshold, found.words)
         if pair.refusal and forest.root(pair.key) != forest.root(pair.into)
     ]
     rows += _sample(rng, refused, NEARLY["refused"])

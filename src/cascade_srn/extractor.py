@@ -38,7 +38,7 @@ from cascade_srn.inference.streaming import (
     split_pairs,
 )
 from cascade_srn.inference.thresholds import ThresholdsLike, resolve_thresholds
-from cascade_srn.model.folder import missing_for_torch, read_export, runs_light
+from cascade_srn.model.folder import missing_for_torch, read_config, read_export, runs_light
 from cascade_srn.network.examples import Example, examples_of
 from cascade_srn.runs.resources import lacks_bf16
 from cascade_srn.schema import Schema
@@ -537,16 +537,21 @@ class Extractor:
 
 def load_model(folder: Path, *, device: str = "auto", precision: str = "auto", runtime: str | None = None) -> BaseModel:
     """Load a model in torch, or in ONNX Runtime. See :func:`.runs_light`."""
-    missing = missing_for_torch()
+    missing, problem = missing_for_torch(), ""
     if runs_light(folder, device, precision, runtime):
         from cascade_srn.runtime.model import LightModel
 
         try:
             return LightModel.load(folder)
-        except ModelError:
+        except ModelError as error:
             # Files of ONNX Runtime that were made for other weights are no problem for torch, which reports all others.
-            if missing or read_export(folder) is not None:
+            if read_export(folder) is not None:
                 raise
+            read_config(folder)  # raises the problems of both forms
+            if missing:
+                hint = f"{error.hint}. It may still run in PyTorch (pip install 'cascade-srn[train]')"
+                raise ModelError(error.problem, hint) from error
+            problem = error.problem
     if missing:
         raise ModelError(
             f"the model in {str(folder)!r} needs {' and '.join(missing)}, which this installation does not have",
@@ -554,4 +559,7 @@ def load_model(folder: Path, *, device: str = "auto", precision: str = "auto", r
         )
     from cascade_srn.model.model import Model
 
-    return Model.load(folder)
+    model = Model.load(folder)
+    if problem:
+        warnings.warn(f"PyTorch is used instead, because {problem}", stacklevel=3)
+    return model

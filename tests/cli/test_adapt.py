@@ -1,5 +1,3 @@
-"""``cascade-srn adapt``."""
-
 import dataclasses
 import inspect
 import json
@@ -60,15 +58,6 @@ def test_the_encoder_serves_a_recipe(arguments, tmp_path):
     assert run("train", recipe, name, "training.evaluate_steps=null", "--device", "cpu") == 0
     found = Extractor.from_pretrained(tmp_path / "run" / "best").extract("We train a tagger.")
     assert found.text == "We train a tagger."
-
-
-def test_several_files_and_folders(arguments, tmp_path, capsys):
-    (tmp_path / "more").mkdir()
-    for number in (1, 2):
-        path = tmp_path / "more" / f"{number}.txt"
-        path.write_text("\n\n".join(documents(10, seed=number)), encoding="utf-8")
-    assert run(*arguments, tmp_path / "more", "--output", tmp_path / "out") == 0
-    assert capsys.readouterr().out.startswith("140 documents, ")
 
 
 def test_errors_are_one_line(arguments, tmp_path, capsys):

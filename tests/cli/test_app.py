@@ -1,5 +1,3 @@
-"""The command line as a whole: version, help and imports."""
-
 import os
 import shlex
 import subprocess
@@ -67,41 +65,6 @@ def test_the_command_is_installed():
     assert script.load() is run_and_exit
 
 
-def test_an_unknown_option_is_rejected(capsys):
-    assert run("convert", "a", "b", "--form", "x") == 2
-    assert "--form" in capsys.readouterr().err
-
-
-def test_all_commands_are_there():
-    names = {
-        "adapt",
-        "annotate",
-        "calibrate",
-        "convert",
-        "distil",
-        "download",
-        "evaluate",
-        "export",
-        "extract",
-        "info",
-        "init",
-        "mcp",
-        "models",
-        "push",
-        "reproduce",
-        "select",
-        "serve",
-        "train",
-    }
-    groups = {
-        "project": {"create", "add", "status", "train", "export", "import", "agreement"},
-        "benchmark": {"srn", "extract", "runtimes", "corpus", "train", "growth", "serve"},
-        "corpus": {"run", "status", "verify"},
-        "graph": {"build", "explain", "export", "neighbours", "path", "serve", "trends", "triples"},
-    }
-    assert set(COMMANDS) == {(name,) for name in names} | {(group, name) for group in groups for name in groups[group]}
-
-
 @pytest.mark.parametrize("name", COMMANDS, ids=" ".join)
 def test_help_is_complete_and_refers_to_no_file_outside_the_wheel(name):
     command = COMMANDS[name]
@@ -115,14 +78,6 @@ def test_every_flag_in_messages_is_an_option():
     assert set(FLAGS.values()) <= known
 
 
-def test_options_of_the_same_name_are_described_alike():
-    convert, extract = (
-        {parameter.name: parameter for parameter in COMMANDS[name,].params}["segmenter"]
-        for name in ("convert", "extract")
-    )
-    assert (convert.opts, convert.metavar, convert.help) == (extract.opts, extract.metavar, extract.help)
-
-
 @pytest.mark.parametrize("arguments", [(), ("extract",), ("graph",), ("graph", "build")])
 def test_short_help(capsys, arguments):
     assert run(*arguments, "-h") == 0
@@ -130,11 +85,6 @@ def test_short_help(capsys, arguments):
     assert run(*arguments, "--help") == 0
     assert capsys.readouterr().out == short
     assert "Usage: " in short
-
-
-def test_commands_are_in_panels():
-    group = get_command(app)
-    assert all(isinstance(command.rich_help_panel, str) for command in group.commands.values())
 
 
 @pytest.mark.parametrize("name", COMMANDS, ids=" ".join)

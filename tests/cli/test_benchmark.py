@@ -1,7 +1,4 @@
-"""``cascade-srn benchmark``: results, tables and wrong values."""
-
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,9 +6,6 @@ from tests.cli.conftest import failure, run
 from tests.small_models import SENTENCES, small_encoder
 
 from cascade_srn import write_documents
-from cascade_srn.cli import main
-from cascade_srn.cli.options import _parse_list
-from cascade_srn.errors import ConfigError
 from cascade_srn.types import Document
 
 ROOT = Path(__file__).parents[2]
@@ -55,16 +49,6 @@ def test_each_is_documented_by_its_command(name):
         assert f"cascade-srn benchmark {name} " in (ROOT / path).read_text(encoding="utf-8").replace("`", " ")
 
 
-@pytest.mark.slow
-def test_the_result_records_the_command(workplace, monkeypatch):
-    arguments = ["benchmark", "srn", *_arguments("srn"), "--output", "here.json"]
-    monkeypatch.setattr(sys, "argv", ["/opt/bin/cascade-srn", *arguments])
-    with pytest.raises(SystemExit):
-        main(arguments)
-    found = json.loads((workplace / "here.json").read_text(encoding="utf-8"))
-    assert found["environment"]["command"].startswith("cascade-srn benchmark srn --shapes 2x4")
-
-
 @pytest.mark.parametrize(
     ("arguments", "data"),
     [
@@ -78,15 +62,3 @@ def test_the_result_records_the_command(workplace, monkeypatch):
 )
 def test_unknown_values_are_one_line(arguments, data, workplace, capsys):
     assert data in failure(capsys, "benchmark", *arguments)
-
-
-def test_lists():
-    numbers, shapes = tuple[int, ...], tuple[tuple[int, int], ...]
-    assert _parse_list("n", "1, 2,3", numbers) == (1, 2, 3)
-    assert _parse_list("n", "", numbers) == ()
-    assert _parse_list("s", "8x40,32x4", shapes) == ((8, 40), (32, 4))
-    assert _parse_list("n", "a, b", tuple[str, ...]) == ("a", "b")
-    for kind, value in ((shapes, "8x4x2"), (shapes, "8by40"), (numbers, "a")):
-        with pytest.raises(ConfigError, match=value) as error:
-            _parse_list("s", value, kind)
-        assert error.value.option == "s"

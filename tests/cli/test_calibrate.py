@@ -1,8 +1,6 @@
-"""``cascade-srn calibrate``."""
-
 import pytest
 from tests.cli.conftest import run as run_command
-from tests.evaluation.saved_models import DOCUMENTS, corpus, cut_short, saved_model
+from tests.evaluation.saved_models import DOCUMENTS, corpus, saved_model
 from tests.small_models import SENTENCES, examples, small_model, spread_probabilities
 
 from cascade_srn import Document, write_documents
@@ -49,29 +47,6 @@ def test_nothing_to_change(tmp_path, capsys):
     assert shown[5].startswith(f"thresholds: entity {chosen.entity:g}, subject {chosen.subject:g}, object ")
     assert shown[6].startswith("temperatures: entity 1")
     assert shown[7] == "overlaps: all"
-
-
-def test_offsets_within_words(tmp_path, capsys):
-    write_documents(DOCUMENTS, tmp_path / "data.jsonl")
-    cut_short(tmp_path / "data.jsonl")
-    arguments = (saved_model(), tmp_path / "data.jsonl", "--output", tmp_path / "new")
-    assert run(*arguments) == 2
-    assert "data.jsonl" in capsys.readouterr().err
-    assert not (tmp_path / "new").exists()
-    assert run(*arguments, "--align", "expand") == 0
-    assert Model.load(tmp_path / "new")
-
-
-def test_fields_that_are_not_read(tmp_path, capsys):
-    write_documents(DOCUMENTS, tmp_path / "data.jsonl")
-    text = (tmp_path / "data.jsonl").read_text(encoding="utf-8")
-    (tmp_path / "data.jsonl").write_text(text.replace('"relations"', '"rels"'), encoding="utf-8")
-    assert run(saved_model(), tmp_path / "data.jsonl", "--output", tmp_path / "new") == 0
-    assert capsys.readouterr().err.startswith(f"Note: {len(DOCUMENTS)} x field 'rels'")
-    (tmp_path / "data.jsonl").write_text(text.replace('"entities"', '"things"').replace('"relations"', '"rels"'))
-    assert run(saved_model(), tmp_path / "data.jsonl", "--output", tmp_path / "other") == 2
-    assert "Error: " in capsys.readouterr().err
-    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,5 @@
-"""``cascade-srn corpus``: run, status and verify."""
-
 import json
 import os
-import pty
 import signal
 import subprocess
 import time
@@ -12,7 +9,6 @@ from tests.apps.corpus.jobs import InProcessEngine, fingerprints, rows_of, save_
 from tests.cli.conftest import failure, restore_sigint, run, start
 
 from cascade_srn.apps.corpus import local
-from cascade_srn.apps.corpus.engine import JobError
 from cascade_srn.apps.corpus.manifest import JobFolder
 
 PATIENCE = 300
@@ -84,31 +80,9 @@ def test_without_errors_the_exit_code_is_0(source, model, tmp_path, engines, cap
 
 
 def test_settings_reach_the_job(source, model, tmp_path, engines):
-    options = [
-        "--format",
-        "jsonl",
-        "--overlaps",
-        "all",
-        "--skip",
-        "code, tables",
-        "--batch-words",
-        "99",
-        "--keep",
-        "year",
-    ]
-    options += [
-        "--threshold",
-        "0.7",
-        "--max-errors",
-        "50%",
-        "--max-attempts",
-        "5",
-        "--threads",
-        "2",
-        "--id-field",
-        "id",
-    ]
-    assert run(*small(source, tmp_path / "out", model, *options)) == 1
+    options = ["--format", "jsonl", "--overlaps", "all", "--skip", "code, tables", "--batch-words", "99"]
+    options += ["--keep", "year", "--threshold", "0.7", "--max-errors", "50%", "--max-attempts", "5"]
+    assert run(*small(source, tmp_path / "out", model, *options, "--threads", "2", "--id-field", "id")) == 1
     found = JobFolder(tmp_path / "out").read_manifest().settings
     assert found["inputs"]["keep"] == ["year"]
     assert found["thresholds"]["object"] == 0.7
@@ -141,22 +115,6 @@ def test_a_stopped_job_is_resumed(source, model, tmp_path, engines, capsys):
     capsys.readouterr()
     assert run(*small(source, tmp_path / "out", model, "--resume")) == 1
     assert "finished before" in capsys.readouterr().out
-
-
-def test_a_full_disk_is_one_line(source, model, tmp_path, engines, capsys, monkeypatch):
-    def fill(self, job, shards, control):
-        raise JobError("the output folder cannot be written (No space left on device)", "Resume", option="resume")
-
-    monkeypatch.setattr(local.LocalEngine, "run", fill)
-    assert run(*small(source, tmp_path / "out", model)) == 2
-    assert capsys.readouterr().err.splitlines()[-1].endswith("(--resume).")
-
-
-def test_too_many_errors_stop_the_job(model, tmp_path, engines, capsys):
-    records = [{"text": "Words." if n % 2 else None} for n in range(120)]
-    source = write_lines(tmp_path / "in.jsonl", records)
-    assert run(*arguments(source, tmp_path / "out", model, "--shard-documents", "50", "--max-errors", "0.1")) == 2
-    assert "--max-errors" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_tasks_of_an_array(source, model, tmp_path, engines, capsys):
@@ -204,23 +162,17 @@ def test_status_and_verify(source, model, tmp_path, engines, capsys):
         (["--engine", "spark"], "'spark'"),
         (["--address", "auto"], "--address"),
         (["--gpus-per-worker", "1"], "--gpus-per-worker"),
-        (["--max-errors", "2"], "--max-errors"),
-        (["--max-errors", "few"], "--max-errors"),
-        (["--max-errors", "nan"], "--max-errors"),
-        (["--array", "2/2"], "--array"),
-        (["--array", "1"], "--array"),
-        (["--field", "txet"], "'text'"),
-        (["--keep", "yaer"], "'year'"),
-        (["--keep", "row"], "--keep"),
-        (["--input-format", "xml"], "'xml'"),
-        (["--format", "csv"], "'csv'"),
+        (["--max-errors", "2"], "--max-errors"), (["--max-errors", "few"], "--max-errors"),
+        (["--max-errors", "nan"], "--max-errors"), (["--array", "2/2"], "--array"),
+        (["--array", "1"], "--array"), (["--field", "txet"], "'text'"), (["--keep", "yaer"], "'year'"),
+        (["--keep", "row"], "--keep"), (["--input-format", "xml"], "'xml'"), (["--format", "csv"], "'csv'"),
         (["--format", "jsonl", "--no-text"], "--format"),
         (["--overlaps", "some"], "'some'"),
         (["--threshold", "X=0.5"], "'X=0.5'"),
         (["--model", "./nowhere"], "'./nowhere'"),
         (["--output", "s3://bucket/out"], "s3://bucket/out"),
     ],
-)
+)  # fmt: skip
 def test_errors_are_one_line(source, model, tmp_path, monkeypatch, capsys, options, data):
     monkeypatch.chdir(tmp_path)
     assert data in failure(capsys, *small(source, tmp_path / "out", model, *options))
@@ -261,23 +213,3 @@ def test_a_real_job_that_is_stopped_by_a_signal(number, model, tmp_path):
     assert resumed.returncode == 0
     assert printed.decode().startswith("120 documents, ")
     assert run("corpus", "verify", tmp_path / "out") == 0
-
-
-@pytest.mark.slow
-def test_a_terminal_shows_a_bar(source, model, tmp_path):
-    parent, child = pty.openpty()
-    process = start(*small(source, tmp_path / "out", model, "--workers", "1"), stdout=subprocess.PIPE, stderr=child)
-    os.close(child)
-    printed, _ = process.communicate(timeout=PATIENCE)
-    shown = b""
-    try:
-        while data := os.read(parent, 4096):
-            shown += data
-    except OSError:  # the other end is closed
-        pass
-    finally:
-        os.close(parent)
-    assert process.returncode == 1
-    assert printed.startswith(b"9 documents, ")
-    assert b"documents" in shown
-    assert b"\x1b[" in shown

@@ -1,5 +1,3 @@
-"""``cascade-srn distil``."""
-
 import dataclasses
 import inspect
 import json
@@ -81,30 +79,6 @@ def test_labels_alone_and_a_recipe_that_names_them(lessons, tmp_path, capsys):
     assert run("train", recipe, *overrides, "--device", "cpu") == 0
     # Ten labelled sentences, four a batch.
     assert "step 3/3" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_without_dev_and_test_there_is_no_table(lessons, tmp_path, capsys):
-    given = ["distil", *lessons, "--output", tmp_path / "out", "--set", "data.dev=null"]
-    assert run(*given, "--labels-only") == 0
-    printed = capsys.readouterr().out
-    assert run(*given, "--set", "training.evaluate_steps=null") == 0
-    printed += capsys.readouterr().out
-    assert "protocol" not in printed
-    assert not (tmp_path / "out" / ".cascade-srn.lock").exists()
-
-
-@pytest.mark.slow
-def test_several_seeds_side_by_side(lessons, tmp_path, capsys):
-    out = tmp_path / "out"
-    given = ["distil", *lessons, "--output", out, "--seeds", 2, "--set", "training.evaluate_steps=null"]
-    assert run(*given, "--jobs", 2) == 0
-    printed = capsys.readouterr().out
-    assert "2 runs, 2 at a time" in printed
-    assert "mean ± standard deviation over 2 seeds" in printed
-    assert {path.name for path in out.iterdir()} >= {"labels", "seed-0", "seed-1", "seeds.json", "teacher.json"}
-    assert "±" in [line for line in printed.splitlines() if "NER, micro" in line][-1]
-    assert run(*given, "--resume") == 0
 
 
 def test_errors_are_found_before_anything_is_labelled(lessons, tmp_path, capsys):

@@ -1,5 +1,3 @@
-"""``cascade-srn download``."""
-
 import hashlib
 
 import pytest
@@ -33,12 +31,6 @@ def test_the_checksum_of_the_archive(tmp_path, capsys):
     assert "1" * 64 in failure(capsys, *arguments, "1" * 64)
     assert not (tmp_path / "x").exists()
     assert run(*arguments, hashlib.sha256(content).hexdigest()) == 0
-
-
-def test_from_a_file_into_another_folder(tmp_path, capsys):
-    (tmp_path / "a.tar.gz").write_bytes(_archive(GOOD))
-    assert run("download", "toy", "--archive", tmp_path / "a.tar.gz", "--output", tmp_path / "x") == 0
-    assert capsys.readouterr().out == f"The files of toy are in {tmp_path / 'x'}: train.json, test.json\n"
 
 
 @pytest.mark.parametrize(

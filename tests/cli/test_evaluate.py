@@ -1,5 +1,3 @@
-"""``cascade-srn evaluate``."""
-
 import json
 import os
 from pathlib import Path
@@ -8,7 +6,6 @@ import pytest
 from tests.cli.conftest import failure as command_failure
 from tests.cli.conftest import run as run_command
 from tests.evaluation.saved_models import DOCUMENTS, corpus, cut_short, saved_model
-from tests.twelve_sentences import DOCUMENTS as OTHERS
 
 from cascade_srn import write_documents
 
@@ -48,24 +45,18 @@ def test_unknown_fields_are_noted(tmp_path, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_all_policies_by_label(capsys):
-    text = shown(capsys, saved_model(), corpus(), "--symmetric", "all", "--per-label")
-    for policy in ("directed", "canonical", "doubled"):
-        assert f"re_strict, {policy}, label compare" in text
-
-
-def test_several_models_and_then_the_data(capsys):
-    text = shown(capsys, saved_model(), saved_model(1), saved_model(2), corpus())
-    assert text.startswith("3 models (mean ± standard deviation) on ")
-    assert "…/seed-2-0/best" in text
-    assert "bootstrap" not in text
-
-
-def test_two_models_are_compared(capsys):
-    text = shown(capsys, saved_model(), saved_model(1), corpus(), "--resamples", "200", "--seed", "5")
+def test_options_reach_the_evaluation(capsys):
+    options = ("--symmetric", "all", "--per-label", "--gold-entities", "--by", "nesting", "--resamples", "200")
+    text = shown(capsys, saved_model(), saved_model(1), corpus(), *options, "--seed", "5")
     assert "…/seed-0-0/best minus …/seed-1-0/best: paired bootstrap, 200 resamples of 5 documents, seed 5" in text
-    assert "  re_strict, directed, micro F1: " in text
-    assert "95 % interval" in text
+    assert "re_strict, doubled, label compare, with gold entities" in text
+    assert ", micro, nested, with gold entities" in text
+    assert "ner" not in text.replace("corpus", "")
+
+
+def test_overlaps(capsys):
+    text = shown(capsys, saved_model(), corpus(), "--overlaps", "flat")
+    assert text.splitlines()[0].endswith(", end to end, overlaps flat")
 
 
 def test_against(capsys):
@@ -73,13 +64,6 @@ def test_against(capsys):
     text = shown(capsys, saved_model(), corpus(), *both)
     assert "against 2 models (mean ± standard deviation)" in text
     assert "resamples of 6 sentences and of the models of each side" in text
-
-
-def test_gold_entities(capsys):
-    text = shown(capsys, saved_model(), corpus(), "--gold-entities")
-    assert ", with gold entities\n" in text
-    assert "re_strict, directed, micro, with gold entities" in text
-    assert "ner" not in text.replace("corpus", "")
 
 
 def test_from_text(tmp_path, capsys):
@@ -91,19 +75,6 @@ def test_from_text(tmp_path, capsys):
     record = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
     assert record["condition"] == "from text"
     assert record["models"][0]["segmentation"]["found"]["entities"]["n_gold"] == 13
-
-
-def test_gold_entities_from_text(capsys):
-    printed = failure(capsys, saved_model(), corpus(), "--from-text", "--gold-entities")
-    assert "--gold-entities" in printed
-
-
-def test_scores_by_group(capsys):
-    models = saved_model(), saved_model(1), saved_model(2)
-    text = shown(capsys, *models, corpus(), "--by", "sentence_length", "--by", "nesting")
-    (line,) = [line for line in text.splitlines() if line.startswith("ner, micro, nested")]
-    assert line.count(" ± ") == 3
-    assert "ner, micro, 1–10" in text
 
 
 def test_foreign_text(tmp_path, capsys):
@@ -120,14 +91,10 @@ def test_foreign_text(tmp_path, capsys):
 @pytest.mark.parametrize(
     "options",
     [
-        ["--gold-entities"],
-        ["--from-text"],
-        ["--train", "t"],
-        ["--by", "nesting"],
-        ["--report", "r"],
+        ["--gold-entities"], ["--from-text"], ["--train", "t"], ["--by", "nesting"], ["--report", "r"],
         ["--against", "m"],
     ],
-)
+)  # fmt: skip
 def test_foreign_text_has_no_gold(options, tmp_path, capsys):
     (tmp_path / "a.txt").write_text("It works.", encoding="utf-8")
     assert options[0] in failure(capsys, saved_model(), "--foreign", tmp_path / "a.txt", *options)
@@ -147,31 +114,6 @@ def test_json(tmp_path, capsys):
     assert record["environment"]["precision"] == "bf16"
     assert record["environment"]["command"]
     assert str(tmp_path) not in path.read_text(encoding="utf-8")
-
-
-def test_overlaps(tmp_path, capsys):
-    found = {}
-    for overlaps in ("flat", "all"):
-        text = shown(capsys, saved_model(), corpus(), "--overlaps", overlaps, "--json", tmp_path / "scores.json")
-        assert text.splitlines()[0].endswith(f", end to end, overlaps {overlaps}")
-        (found[overlaps],) = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))["models"]
-        assert found[overlaps]["overlaps"] == overlaps
-    n_predicted = [one["scores"]["directed"]["ner"]["micro"]["n_predicted"] for one in found.values()]
-    assert n_predicted[0] < n_predicted[1]
-
-
-def test_report(tmp_path, capsys):
-    pytest.importorskip("matplotlib")
-    pytest.importorskip("jinja2")
-    assert run(saved_model(), corpus(), "--report", tmp_path / "r", "--train", corpus()) == 0
-    assert f"report in {tmp_path / 'r'}" in capsys.readouterr().err
-    analysis = json.loads((tmp_path / "r" / "analysis.json").read_text(encoding="utf-8"))
-    assert analysis["about"]["training data"]
-    assert [b["name"] for b in analysis["breakdowns"]][-1] == "entity_text"
-    assert len(analysis["sentences"]) == 6
-    scores = json.loads((tmp_path / "r" / "scores.json").read_text(encoding="utf-8"))
-    assert scores["models"][0]["scores"]["directed"] == analysis["scores"]
-    assert [path.suffix for path in (tmp_path / "r").iterdir() if path.suffix == ".html"] == [".html"]
 
 
 def test_the_format_of_the_data(tmp_path, capsys):
@@ -205,28 +147,17 @@ def _scores(text):
     return [line for line in text.splitlines() if line.lstrip().startswith(("NER", "RE"))]
 
 
-def test_labels_that_the_model_does_not_know(tmp_path, capsys):
-    write_documents(OTHERS, tmp_path / "other.jsonl")
-    printed = failure(capsys, saved_model(), tmp_path / "other.jsonl")
-    assert "…/seed-0-0/best" in printed
-    assert "Organization" in printed
-
-
 @pytest.mark.parametrize(
     ("options", "data"),
     [
-        (["--symmetric", "doubl"], "'doubled'"),
-        (["--precision", "half"], "'half'"),
-        (["--overlaps", "some"], "'some'"),
-        (["--resample", "words"], "'words'"),
-        (["--resamples", "1"], "n_resamples is 1"),
-        (["--format", "colln"], "'colln'"),
-        (["--align", "outward"], "'outward'"),
-        (["--train", "no.jsonl"], "no.jsonl"),
+        (["--symmetric", "doubl"], "'doubled'"), (["--precision", "half"], "'half'"),
+        (["--overlaps", "some"], "'some'"), (["--resample", "words"], "'words'"),
+        (["--resamples", "1"], "n_resamples is 1"), (["--format", "colln"], "'colln'"),
+        (["--align", "outward"], "'outward'"), (["--train", "no.jsonl"], "no.jsonl"),
         (["--json", "."], "folder"),
         (["--gold-entities", "--batch-words", "0"], "batch_words is 0"),
     ],
-)
+)  # fmt: skip
 def test_unknown_values(options, data, capsys):
     assert data in failure(capsys, saved_model(), corpus(), *options)
 
@@ -235,27 +166,10 @@ def test_the_model_last(capsys):
     assert "best'" in failure(capsys, corpus(), saved_model())
 
 
-def test_the_data_alone(capsys):
-    assert repr(str(corpus())) in failure(capsys, corpus())
-
-
-def test_a_missing_model(capsys):
-    assert "'./nothing'" in failure(capsys, "./nothing", corpus())
-
-
-def test_the_same_model_twice(capsys):
-    assert "twice" in failure(capsys, saved_model(), saved_model(), corpus())
-
-
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write anywhere")
 def test_an_unwritable_folder_is_found_before_the_models_run(tmp_path, capsys):
     (tmp_path / "closed").mkdir(mode=0o500)
     assert "Permission denied" in failure(capsys, saved_model(), corpus(), "--json", tmp_path / "closed" / "a.json")
-
-
-def test_a_folder_where_a_file_is(tmp_path, capsys):
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    assert "file" in failure(capsys, saved_model(), corpus(), "--json", tmp_path / "file" / "a.json")
 
 
 def test_data_without_annotations(tmp_path, capsys):
@@ -270,8 +184,3 @@ def test_predictions(tmp_path, capsys):
     assert "speed" not in text
     record = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
     assert {figure["f1"]["mean"] for figure in record["figures_of_models"]} == {1.0}
-
-
-def test_predictions_of_unknown_format(tmp_path, capsys):
-    (tmp_path / "odd.txt").write_text("nothing known", encoding="utf-8")
-    assert "--predictions-format" in failure(capsys, corpus(), "--predictions", tmp_path / "odd.txt")

@@ -1,12 +1,9 @@
-"""``cascade-srn extract``."""
-
 import io
 import json
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import replace
 from itertools import pairwise
@@ -235,12 +232,6 @@ def test_an_interrupt_keeps_the_finished_documents(tmp_path, number, code):
     assert [document.id for document in read_documents(tmp_path / "found.partial.jsonl")][:1] == ["stdin-1"]
 
 
-def test_the_handler_of_sigterm_is_restored():
-    before = signal.getsignal(signal.SIGTERM)
-    assert run("--text", TEXT) == 0
-    assert signal.getsignal(signal.SIGTERM) is before
-
-
 @pytest.mark.slow
 def test_a_warning_is_one_plain_line(tmp_path):
     """The limits of a sentence apply. The warning is given once and without a line of source code."""
@@ -251,17 +242,6 @@ def test_a_warning_is_one_plain_line(tmp_path):
     (line,) = running.communicate()[1].splitlines()
     assert running.returncode == 0
     assert line.startswith("Note: ")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
-def test_a_full_standard_output():
-    with open("/dev/full", "wb") as full:
-        running = process("--text", TEXT, "--format", "jsonl", stdout=full)
-        printed = running.communicate()[1].decode()
-    assert printed.startswith("Error: standard output: No space left on device")
-    assert printed.count("\n") == 1
-    assert running.returncode == 2
 
 
 @pytest.mark.parametrize("format", ["jsonl", "brat", "html"])
@@ -294,25 +274,6 @@ def test_a_full_disk_keeps_what_was_there(tmp_path):
     assert "Traceback" not in printed
     assert (tmp_path / "found.jsonl").read_text() == "before"
     assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no such pipes here")
-@pytest.mark.parametrize("name", ["pipe.txt", "pipe"])
-def test_a_named_pipe_is_read(tmp_path, capsys, name):
-    os.mkfifo(tmp_path / name)
-    writer = threading.Thread(target=lambda: (tmp_path / name).write_text(TEXT), daemon=True)
-    writer.start()
-    assert run(tmp_path / name) == 0
-    writer.join()
-    assert json.loads(capsys.readouterr().out)["text"] == TEXT
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no such pipes here")
-def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path, capsys):
-    os.mkfifo(tmp_path / "pipe.txt")
-    (tmp_path / "a.txt").write_text(TEXT)
-    assert run(tmp_path) == 0
-    assert [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()] == ["a"]
 
 
 def test_a_table_to_a_table(tmp_path, capsys):

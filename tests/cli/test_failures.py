@@ -189,13 +189,6 @@ def test_a_file_name_that_is_not_utf8_is_printed(tmp_path):
     assert err.count("\n") == 1
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
-def test_a_full_standard_error_keeps_the_exit_code(tmp_path):
-    command = [*COMMAND, "convert", str(tmp_path / "nowhere"), str(tmp_path / "b.jsonl")]
-    with open("/dev/full", "wb") as full:
-        assert subprocess.run(command, stderr=full, check=False).returncode == 2
-
-
 @pytest.mark.parametrize("terminal", [True, False])
 def test_repeated_notes_are_folded_on_a_terminal(capsys, monkeypatch, terminal):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)

@@ -1,11 +1,9 @@
-"""``cascade-srn graph``."""
-
 import csv
 import io
 import json
 
 import pytest
-from tests.apps.graph.documents import DOCUMENTS, write_lines
+from tests.apps.graph.documents import DOCUMENTS, document, write_lines
 from tests.cli.conftest import failure, run
 
 pytest.importorskip("duckdb")
@@ -119,3 +117,18 @@ def test_mistakes_in_questions_are_reported(graph, tmp_path, capsys):
     assert "csv" in failure(capsys, "graph", "path", graph, "CRF", "LSTM", "--format", "xml")
     assert "year" in failure(capsys, "graph", "triples", graph, "--by", "month")
     assert "--plot" in failure(capsys, "graph", "trends", graph, "CRF", "--plot", tmp_path / "x.gif")
+
+
+def test_documents_come_and_go(graph, tmp_path, capsys):
+    new = write_lines([document("e", ("A [GAN/M] .", []))], tmp_path / "new.jsonl")
+    assert run("graph", "update", graph, new) == 0
+    assert "1 added, 0 replaced, 0 removed\n" in capsys.readouterr().out
+    (tmp_path / "ids.txt").write_text("2019.a\n\nd\n")
+    assert run("graph", "remove", graph, "--ids", "2020.b", "--ids", f"@{tmp_path / 'ids.txt'}") == 0
+    assert "0 added, 0 replaced, 3 removed\n" in capsys.readouterr().out
+    assert "no document 'x'" in failure(capsys, "graph", "remove", graph, "--ids", "x")
+    assert "--ids" in failure(capsys, "graph", "remove", graph)
+    assert "does not exist" in failure(capsys, "graph", "update", graph, tmp_path / "missing")
+    assert "`graph update`" in failure(capsys, "graph", "sync", graph, tmp_path)
+    assert "form NAME=VALUE" in failure(capsys, "graph", "sync", tmp_path / "new", tmp_path, "--set", "x")
+    assert "no setting 'date'" in failure(capsys, "graph", "sync", tmp_path / "new", tmp_path, "--set", "date=x")

@@ -1,5 +1,3 @@
-"""``cascade-srn info`` and ``cascade-srn models``."""
-
 import json
 
 from tests.cli.conftest import failure, run

@@ -1,5 +1,3 @@
-"""``cascade-srn init``."""
-
 import json
 from collections import Counter
 
@@ -39,9 +37,9 @@ def test_a_recipe_for_one_file(data, tmp_path, capsys):
     assert "cascade-srn train recipe.yaml" in capsys.readouterr().out
     text = (tmp_path / "recipe.yaml").read_text(encoding="utf-8")
     recipe = load_recipe("recipe.yaml")
-    assert recipe.model.encoder.name in {encoder.name for encoder in suggestion.ENCODERS.values()}
-    assert recipe.model.start is None
-    assert "# start: scierc-small" in text
+    # The labels are others than those of the bundled model.
+    assert recipe.model.start == "scierc-small"
+    assert "has 0 of the " in text
     assert (recipe.data.train, recipe.data.dev, recipe.data.format) == ("corpus.jsonl", 0.2, "jsonl")
     assert recipe.output == "runs/corpus"
     labels = Counter(entity.label for document in DOCUMENTS for entity in document.entities)
@@ -49,6 +47,13 @@ def test_a_recipe_for_one_file(data, tmp_path, capsys):
         assert f"{label} ({count})" in text
     assert "Expected time" in text
     assert read_corpus(recipe.data).dev
+
+
+def test_a_named_encoder_is_trained(data, tmp_path):
+    assert run("init", data, "--encoder", "some/encoder", "--device", "cpu") == 0
+    recipe = load_recipe("recipe.yaml")
+    assert (recipe.model.start, recipe.model.encoder.name) == (None, "some/encoder")
+    assert "# start: scierc-small" in (tmp_path / "recipe.yaml").read_text(encoding="utf-8")
 
 
 def test_folds_are_suggested_for_few_documents(data, tmp_path, capsys, monkeypatch):
@@ -149,20 +154,26 @@ class TestRules:
         assert self._summary("the parser of the year is in a list").language == "English"
         assert self._summary("der Parser des Jahres steht auf einer Liste").language == "other"
 
-    @pytest.mark.parametrize(("n", "epochs"), [(3, 60), (2000, 28), (20_000, 10)])
-    def test_epochs_fall_with_the_size_of_the_data(self, monkeypatch, n, epochs):
-        summary = self._summary("a b c", n)
-        monkeypatch.setattr(suggestion, "summarise_data", lambda data: {"train": summary})
+    @pytest.mark.parametrize(("text", "start"), [("this is the parser", "scierc-small"), ("das ist er", None)])
+    def test_other_languages_start_from_an_encoder(self, monkeypatch, text, start):
+        monkeypatch.setattr(suggestion, "summarise_data", lambda data: {"train": self._summary(text, 12)})
         found = suggestion.RecipeSuggestion.for_data(suggestion.DataSettings("x"), device="cpu")
-        assert found.epochs == epochs
-        assert found.encoder == suggestion.ENCODERS["English", "small"]
-        assert yaml.safe_load(found.to_yaml())["training"]["epochs"] == epochs
+        values = yaml.safe_load(found.to_yaml())
+        assert values["model"].get("start") == start
+        assert values["training"]["epochs"] * 3 == values["training"]["batch_size"] * 60 == 240
+
+    def test_an_encoder_in_the_cache_is_trained_on_a_gpu(self, monkeypatch):
+        for cached in (False, True):
+            monkeypatch.setattr(suggestion, "is_cached", lambda name, cached=cached: cached)
+            start, encoder = suggestion._choose_start(self._summary("this is the parser"), None, is_gpu=True)
+            assert (start is None) is cached
+            assert encoder.width == (768 if cached else 384)
 
 
 @pytest.mark.slow
 def test_the_recipe_trains(data, tmp_path):
-    assert run("init", data, "--device", "cpu") == 0
-    tiny = "model.encoder.name=fresh", "fresh.width=16", "fresh.n_heads=2", "fresh.n_layers=1", "training.epochs=2"
+    assert run("init", data, "--encoder", "fresh", "--device", "cpu") == 0
+    tiny = "fresh.width=16", "fresh.n_heads=2", "fresh.n_layers=1", "training.epochs=2"
     assert run("train", "recipe.yaml", *tiny, "--device", "cpu") == 0
     assert (tmp_path / "runs" / "corpus" / "best" / "config.json").is_file()
 

@@ -1,6 +1,5 @@
 """``cascade-srn project`` and ``annotate``: creation, status, exchange and agreement."""
 
-import gzip
 import json
 
 import pytest
@@ -9,7 +8,6 @@ from tests.cli.conftest import failure, run
 
 from cascade_srn.apps.annotation.annotations import Annotation
 from cascade_srn.apps.annotation.project import Project
-from cascade_srn.storage.limits import WORDS_VARIABLE
 
 
 @pytest.fixture
@@ -54,19 +52,6 @@ def test_texts_are_added_once(made, tmp_path, capsys):
         assert capsys.readouterr().out.startswith(f"{n_added} documents added, 3 in all")
     (tmp_path / "texts" / "a.txt").write_text("Changed.")
     assert run("project", "add", made, tmp_path / "texts" / "a.txt") == 2
-
-
-def test_a_long_text_is_left_out_and_one_of_many_words_is_refused(made, tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv(WORDS_VARIABLE, "100")
-    (tmp_path / "texts" / "long.txt.gz").write_bytes(gzip.compress(b"a. " * 1_000_000))
-    assert run("project", "add", made, tmp_path / "texts") == 0
-    printed = capsys.readouterr()
-    assert printed.out.startswith("0 documents added")
-    assert WORDS_VARIABLE in printed.err
-    (tmp_path / "texts" / "short.txt").write_text("a " * 101)
-    assert WORDS_VARIABLE in failure(capsys, "project", "add", made, tmp_path / "texts" / "short.txt")
-    with Project.open(made, read_only=True) as project:
-        assert list(project.documents) == ["a", "10/x"]
 
 
 def test_export_create_and_import(made, tmp_path, capsys):

@@ -1,7 +1,4 @@
-"""``cascade-srn reproduce``."""
-
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -113,25 +110,6 @@ def test_speed_is_measured_again_where_it_would_be_another(quick, capsys, monkey
     # In turns: one that warms up, those that count, and what was found.
     assert len(set(taken)) == 6
     assert taken == taken[:6] * (1 + record["settings"]["repeats"] + 1)
-
-
-@pytest.mark.slow
-def test_speeds_of_another_device_hold_where_the_models_are_gone(quick, capsys, monkeypatch, tmp_path):
-    folder, arguments = quick
-    monkeypatch.chdir(ROOT)
-    copied = shutil.copytree(folder, tmp_path / "copied", ignore=shutil.ignore_patterns("best"))
-    for several in {path.parent for path in copied.rglob("test-*.jsonl")}:
-        for path in sorted(several.glob("test-*.jsonl"))[1:]:
-            path.unlink()
-    speed = _record(copied, "speed")
-    batch_words = speed["settings"]["batch_words"]
-    speed["settings"]["device"] = "cuda"
-    (copied / "speed.json").write_text(json.dumps(speed), encoding="utf-8")
-    assert run("reproduce", "fusion", *arguments[1:], "--batch-words", batch_words, "--output", copied) == 0
-    assert "early, late, swift" not in capsys.readouterr().out
-    assert _record(copied, "speed") == speed
-    # With other settings the models are needed.
-    assert run("reproduce", "fusion", *arguments[1:], "--repeats", 7, "--output", copied) == 2
 
 
 @pytest.mark.slow

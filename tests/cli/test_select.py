@@ -1,5 +1,3 @@
-"""``cascade-srn select``."""
-
 import json
 
 import pytest
@@ -42,28 +40,16 @@ def test_documents_and_annotated_ones(texts, tmp_path, capsys):
     assert "not 200" in capsys.readouterr().err
 
 
-def test_unreadable_texts_are_skipped_with_a_note(texts, capsys):
-    texts.write_text(texts.read_text() + "{broken\n")
-    assert run("select", texts) == 1
-    printed = capsys.readouterr()
-    assert printed.out.count("\n") > 1
-    assert "line 4" in printed.err
-
-
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--strategy", "uncertainty"], "--model"),
-        (["--strategy", "no"], "no"),
-        (["--unit", "no"], "no"),
-        (["--n", 0], "0"),
-        (["--max-words", 2], "--max-words"),
-        (["--min-words", 90], "--min-words"),
+        (["--strategy", "uncertainty"], "--model"), (["--strategy", "no"], "no"), (["--unit", "no"], "no"),
+        (["--n", 0], "0"), (["--max-words", 2], "--max-words"), (["--min-words", 90], "--min-words"),
         (["--annotated", "missing.jsonl"], "missing.jsonl"),
         (["--output", "missing/no.jsonl"], "missing"),
         (["--format", "brat"], "brat"),
         (["--output", "a.jsonl.gz"], "a.jsonl.gz"),
     ],
-)
+)  # fmt: skip
 def test_errors_are_one_line(texts, capsys, arguments, named):
     assert named in failure(capsys, "select", texts, *arguments)

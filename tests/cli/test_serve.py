@@ -40,11 +40,7 @@ class Process:
 
     def __init__(self, *arguments):
         self.process = start(
-            "serve",
-            *arguments,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            "serve", *arguments, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
         )
         self.lines = []
         self._reader = threading.Thread(target=lambda: self.lines.extend(iter(self.process.stderr.readline, "")))
@@ -138,32 +134,6 @@ def test_closed_standard_streams(model, closed, tmp_path):
         process.terminate()
     assert process.wait(PATIENCE) == 0
     assert "Traceback" not in log.read_text(encoding="utf-8")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
-def test_closed_standard_error(model):
-    """The address cannot be printed, and the service works."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    reading, writing = os.pipe()
-    os.close(reading)
-    process = start("serve", "--model", model, "--port", port, stderr=writing)
-    os.close(writing)
-    try:
-
-        def answered():
-            assert process.poll() is None
-            try:
-                return httpx.post(f"http://127.0.0.1:{port}/extract", json={"text": "A tagger."}).status_code == 200
-            except httpx.TransportError:
-                return False
-
-        until(answered)
-    finally:
-        process.terminate()
-    assert process.wait(PATIENCE) == 0
 
 
 def test_a_port_in_use(capsys, model, taken_port):

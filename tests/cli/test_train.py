@@ -1,5 +1,3 @@
-"""``cascade-srn train``."""
-
 import json
 import signal
 import subprocess
@@ -7,7 +5,6 @@ import time
 
 import pytest
 from tests.cli.conftest import failure, restore_sigint, run, start
-from tests.formats.other_processes import held_elsewhere
 
 from cascade_srn.runs.display import Display
 
@@ -38,14 +35,6 @@ def test_a_model_without_correct_predictions_is_reported(recipe, tmp_path, capsy
     assert where == f"The model is in {tmp_path / 'run'}/best"
     assert run("train", recipe, "--device", "cpu", "--overwrite") == 0
     assert sentence not in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_without_dev_and_test_there_is_no_table(recipe, tmp_path, capsys):
-    given = "train", recipe, "data.dev=null", "training.evaluate_steps=null", "training.epochs=1", "--device", "cpu"
-    for options in ([], ["--seeds", 2, f"output={tmp_path / 'seeds'}"]):
-        assert run(*given, *options) == 0
-        assert "protocol" not in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -91,23 +80,15 @@ def test_seeds(recipe, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "data"),
     [
-        (["training.epoch=3"], "training.epochs"),
-        (["epochs"], "'epochs'"),
-        (["data.dev=no.jsonl"], "no.jsonl"),
-        (["training.trackers=[wandbb]"], "'wandb'"),
-        (["--device", "tpu9"], "'tpu9'"),
-        (["--device", "mps"], "'mps'"),
-        (["--seeds", "0"], "seeds is 0"),
+        (["training.epoch=3"], "training.epochs"), (["epochs"], "'epochs'"),
+        (["data.dev=no.jsonl"], "no.jsonl"), (["training.trackers=[wandbb]"], "'wandb'"),
+        (["--device", "tpu9"], "'tpu9'"), (["--device", "mps"], "'mps'"), (["--seeds", "0"], "seeds is 0"),
         (["--jobs", "3"], "--seeds"),
         (["training.seed=5", "--seeds", "2"], "training.seed is 5"),
     ],
-)
+)  # fmt: skip
 def test_errors_are_one_line(recipe, capsys, arguments, data):
     assert data in failure(capsys, "train", recipe, *arguments)
-
-
-def test_no_recipe(tmp_path, capsys):
-    assert str(tmp_path / "x.yaml") in failure(capsys, "train", tmp_path / "x.yaml")
 
 
 @pytest.mark.slow
@@ -133,21 +114,6 @@ def test_failures_of_parallel_seeds_are_reported(recipe, tmp_path, capsys):
     printed = capsys.readouterr().err
     assert printed.startswith("Error: 2 of 2 runs failed, seed-")
     assert f"{tmp_path / 'nowhere'}" in printed
-
-
-@pytest.mark.slow
-def test_a_locked_run_folder(recipe, tmp_path, capsys):
-    """A second process is rejected, and succeeds after the first one is killed."""
-    with held_elsewhere(tmp_path / "run") as other:
-        for options in ([], ["--resume"], ["--overwrite"], ["--seeds", 2], ["--seeds", 2, "--jobs", 2]):
-            printed = failure(capsys, "train", recipe, "--device", "cpu", *options)
-            assert f"pid {other.pid}" in printed
-            assert str(tmp_path / "run") in printed
-        assert [path.name for path in (tmp_path / "run").iterdir()] == [".cascade-srn.lock"]
-        other.kill()
-        other.wait()
-        assert run("train", recipe, "training.epochs=1", "--device", "cpu", "--resume") == 0
-    assert not list((tmp_path / "run").glob(".*"))
 
 
 @pytest.mark.slow

@@ -1,5 +1,3 @@
-"""docs/change-the-model.md names files and symbols that exist."""
-
 import re
 from pathlib import Path
 
@@ -23,7 +21,3 @@ def test_the_symbols_are_in_the_files_of_their_row():
         assert [symbol for symbol in symbols if symbol not in text] == []
         n_symbols += len(symbols)
     assert n_symbols > 10
-
-
-def test_the_page_is_in_the_index():
-    assert "\nchange-the-model\n" in (ROOT / "docs" / "index.md").read_text(encoding="utf-8")

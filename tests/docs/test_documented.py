@@ -51,10 +51,10 @@ def test_every_page_is_in_the_table_of_contents():
     assert pages - adrs - {"index"} == {line for line in listed if not line.startswith(":")}
 
 
-def test_links_between_pages_lead_somewhere():
+def test_links_lead_somewhere():
     for path in DOCS.rglob("*.md"):
-        for target in re.findall(r"\]\(([^)#:]+\.md)[^)]*\)", path.read_text(encoding="utf-8")):
-            assert (path.parent / target).is_file(), f"{path.name}: {target}"
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
+            assert (path.parent / target).exists(), f"{path.name}: {target}"
 
 
 def test_links_to_files_outside_the_site_become_text():
@@ -78,22 +78,6 @@ def test_the_settings_reference_is_complete():
         assert f"| `{key}` |" in text
     assert "| `training.epochs` | `int` | `30` |" in text
     assert Recipe.__dataclass_fields__.keys() >= {"model", "data", "training", "output"}
-
-
-def test_meanings_of_settings_are_read_from_docstrings():
-    class Example:
-        """Settings.
-
-        Attributes:
-            width: Size of a vector, see
-                :class:`~cascade_srn.types.Span` and ``depth``.
-            depth: Number of layers.
-        """
-
-    assert generate._attributes(Example) == {
-        "width": "Size of a vector, see `Span` and `depth`.",
-        "depth": "Number of layers.",
-    }
 
 
 def test_the_http_reference_is_complete():

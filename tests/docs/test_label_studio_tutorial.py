@@ -28,7 +28,7 @@ TEXTS = blocks("text")
 
 
 # Lines that depend on the machine or on the number of epochs.
-VARYING = ("…", "epoch", "# Expected time")
+VARYING = ("…", "epoch", "# Expected time", "Of ten")
 
 
 def without_results(line):

@@ -26,9 +26,7 @@ PARALLEL = sentence(
     [(0, "USED-FOR", 1), (1, "USED-FOR", 0), (0, "PART-OF", 1), (0, "COMPARE", 1)],
 )
 HOSTILE = sentence(
-    '<script>alert(1)</script> & "quoted" </noscript><b>',
-    [(0, 1, "<b>L</b>"), (2, 4, "\"'>Task")],
-    [(0, "<i>rel", 1)],
+    '<script>alert(1)</script> & "quoted" </noscript><b>', [(0, 1, "<b>L</b>"), (2, 4, "\"'>Task")], [(0, "<i>rel", 1)]
 )
 RIGHT_TO_LEFT = sentence(
     "המודל החדש פותח על ידי חוקרים בירושלים ביחד עם IBM",

@@ -1,7 +1,5 @@
 """Drawings in a browser: nothing overlaps, at any width and in any direction."""
 
-from itertools import pairwise
-
 import pytest
 from tests.drawing.browser import opened, scrolls_sideways
 from tests.drawing.sentences import DOCUMENT, PLAIN, SCHEMA, sentence
@@ -81,35 +79,6 @@ def test_arc_ends_are_over_their_entities_at_one_height(browser, page_file, widt
         arc = arcs[f"a{number}"]
         assert [arc["left"], arc["right"]] == [[DENSE.words[end]] for end in ends]
         assert max(arc["heights"]) - min(arc["heights"]) <= 1
-
-
-@pytest.mark.parametrize("width", ["desktop", "phone"])
-def test_words_of_a_line_share_a_base_line(browser, page_file, width):
-    with opened(browser, page_file, width=width) as page:
-        boxes = page.locator("figure.sentence").last.evaluate(READABLE)
-    words = [box for box in boxes if box["text"] in DENSE.words]
-    assert [box["text"] for box in words] == list(DENSE.words)
-    lines = [[words[0]]]
-    for before, after in pairwise(words):
-        if after["left"] < before["left"]:
-            lines.append([])
-        lines[-1].append(after)
-    assert len(lines) > 1
-    for line in lines:
-        assert max(word["bottom"] for word in line) - min(word["bottom"] for word in line) <= 1
-
-
-def test_arc_ends_on_one_word_have_a_distance(browser, page_file):
-    with opened(browser, page_file) as page:
-        chunks = page.locator("figure.sentence").last.evaluate(
-            """(figure) => Array.from(figure.querySelectorAll(".chunk"), (chunk) => [
-                ...Array.from(chunk.querySelectorAll(".curve.left"), (curve) => curve.getBoundingClientRect().left),
-                ...Array.from(chunk.querySelectorAll(".curve.right"), (curve) => curve.getBoundingClientRect().right),
-            ].sort((a, b) => a - b))"""
-        )
-    distances = [after - before for ends in chunks for before, after in pairwise(ends)]
-    assert len(distances) > 10
-    assert min(distances) > 8
 
 
 def test_right_to_left_sentences(browser, page_file):

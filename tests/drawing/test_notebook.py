@@ -1,5 +1,3 @@
-"""Documents in notebooks."""
-
 import sys
 
 import pytest

@@ -1,5 +1,3 @@
-"""HTML drawings."""
-
 import subprocess
 import sys
 
@@ -18,10 +16,10 @@ from tests.drawing.sentences import (
     sentence,
 )
 
-from cascade_srn.drawing import Mark, draw_document, draw_page, draw_sentence, draw_svg, stylesheet
+from cascade_srn.drawing import Mark, draw_document, draw_page, draw_sentence
 from cascade_srn.errors import ConfigError
 from cascade_srn.schema import Schema
-from cascade_srn.types import Document, Sentence, Span, Triple
+from cascade_srn.types import Document, Sentence, Span
 
 
 def draw(sentence, **settings):
@@ -142,11 +140,6 @@ def test_document_with_style_and_legend():
     assert not read_markup(draw_document(DOCUMENT, style=False)).all("style")
 
 
-def test_legend_has_only_labels_that_occur():
-    root = read_markup(draw_document(Document.from_sentences([PLAIN]), schema=SCHEMA))
-    assert [entry.text for entry in root.all("div", "legend")[0].all("li")] == ["Method", "Task", "USED-FOR"]
-
-
 def test_document_keeps_the_spaces_of_its_text():
     text = "Lund, (of all places) 3.5 %."
     words = [(0, 4), (4, 5), (22, 25), (26, 27), (27, 28)]
@@ -168,31 +161,6 @@ def test_page_is_self_contained():
     assert len(root.all("style")) == 1
 
 
-def test_empty_page():
-    assert_no_network(draw_page([]))
-    assert_no_network(draw_page([Document("")]))
-
-
-def test_stylesheet():
-    style = stylesheet()
-    assert "prefers-color-scheme:dark" in style
-    assert "@media print" in style
-    assert style.count("{") == style.count("}")
-    assert "<" not in style
-
-
-@pytest.mark.parametrize("draw_any", [draw_document, draw_svg])
-def test_drawing_grows_linearly_with_an_entity(draw_any):
-    def size(n_words, length):
-        labels = ("Method", "Task", "a very long label " * length)
-        spans = [Span(0, n_words, label) for label in labels]
-        words = Sentence.from_words(["w" * length] * n_words, spans, [Triple(spans[0], "USED-FOR", spans[1])])
-        return len(draw_any(Document.from_sentences([words])))
-
-    assert size(4_000, 5) < 2.1 * size(2_000, 5)
-    assert size(20, 2_000) < 2.1 * size(20, 1_000)
-
-
 def test_long_texts_are_shortened():
     words = "begin " + "long " * 40 + "end of it"
     one = sentence(words + " and a task", [(0, 44, "Method"), (46, 47, "Task" * 30)], [(0, "USED-FOR" * 20, 1)])
@@ -206,25 +174,6 @@ def test_long_texts_are_shortened():
     assert set(titles) == set(descriptions)
     assert {b.attributes["title"] for curve in root.all("div", "curve") for b in curve.all("b")} == {relation}
     assert root.all("p")[0].text == words + " and a task"
-
-
-@pytest.mark.parametrize(("n", "text"), [(83, "a" * 83), (84, f"{'a' * 60} … {'a' * 20}")])
-def test_shortening_starts_at_84_characters(n, text):
-    assert draw(sentence("a" * n, [(0, 1, "Task")])).all("b", "bar")[0].attributes["title"] == f"{text}: Task"
-
-
-def test_bars_of_many_entities_are_in_their_chunks():
-    n_words = 300
-    spans = [(n, n + 2, "Task") for n in range(0, n_words - 1, 3)]
-    bars = draw(sentence(" ".join(f"w{n}" for n in range(n_words)), spans)).all("b", "bar")
-    assert [bar.attributes["title"] for bar in bars] == [f"w{n} w{n + 1}: Task" for n, _, _ in spans]
-    assert all("opens" in bar.classes and "closes" in bar.classes for bar in bars)
-
-
-def test_long_sentences_are_drawn():
-    words = " ".join(f"word{number}" for number in range(400))
-    one = sentence(words, [(n, n + 1, "Task") for n in range(0, 400, 10)], [(n, "USED-FOR", 39 - n) for n in range(20)])
-    assert len(draw(one).all("span", "word")) == 400
 
 
 def test_import_loads_no_torch_and_no_jinja2():

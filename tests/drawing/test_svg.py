@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.characters import ANY_CHARACTER
-from tests.drawing.sentences import DOCUMENT, HOSTILE, PLAIN, SCHEMA, sentence
+from tests.drawing.sentences import DOCUMENT, HOSTILE, PLAIN, SCHEMA
 
 from cascade_srn.drawing import draw_svg
 from cascade_srn.errors import ConfigError
@@ -67,17 +67,6 @@ def test_scores_are_in_titles_and_everything_in_the_description():
     ]
 
 
-def test_long_words_are_shortened_in_titles():
-    word = "a" * 3_000
-    root = draw(Document.from_sentences([sentence(f"{word} b", [(0, 1, "Method"), (1, 2, "Task")], [(0, "R", 1)])]))
-    short = f"{'a' * 60} … {'a' * 20}"
-    titles = [title.text for title in root.iter(f"{NAME}title")]
-    assert titles.count(f"{short}: Method") == 1
-    assert f"{short} — R → b, score 0.88" in titles
-    assert max(map(len, titles)) < 120
-    assert root.find(f"{NAME}desc").text.splitlines()[:2] == [f"{word} b", f"{short}: Method"]
-
-
 def test_colours_follow_the_schema():
     root = draw(Document.from_sentences([PLAIN]), schema=Schema(("Task", "Method"), ("USED-FOR",)))
     groups = {
@@ -85,15 +74,6 @@ def test_colours_follow_the_schema():
     }
     assert groups["Method"] == "c1"
     assert groups["Task"] == "c0"
-
-
-def test_ninth_label_has_a_pattern():
-    labels = [f"L{number}" for number in range(10)]
-    many = sentence(" ".join("abcdefghij"), [(n, n + 1, label) for n, label in enumerate(labels)])
-    root = draw(Document.from_sentences([many]), schema=Schema(tuple(labels)))
-    classes = [g.get("class") for g in root.iter(f"{NAME}g") if g.get("class")]
-    assert "c0 dashed" in classes
-    assert len([p for p in root.iter(f"{NAME}path") if p.get("class") == "u"]) == 4
 
 
 def test_input_is_escaped_and_nothing_is_external():
@@ -121,11 +101,6 @@ def test_svg_is_well_formed_for_any_text(text, label, id):
     # Markup between two words is shown, too.
     inside = " ".join(text[one.start : one.end] for one in sentences)
     assert shown == "".join(inside.split()).translate(INVALID_XML)
-
-
-def test_control_characters():
-    root = draw(Document.from_text("a\x00b \x1b[2J \ufffe \x08"))
-    assert "\ufffd" in texts(root, "w")[0]
 
 
 def test_right_to_left_text_starts_on_the_right():

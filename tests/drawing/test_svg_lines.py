@@ -1,12 +1,10 @@
 """Lines of an SVG picture: everything is drawn, nothing overlaps, and nothing is outside."""
 
-from itertools import pairwise
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.characters import ANY_CHARACTER
-from tests.drawing.sentences import ALL, LONG_ENTITY, PARALLEL, PLAIN, sentence, sentences
+from tests.drawing.sentences import ALL, LONG_ENTITY, PARALLEL, sentence, sentences
 from tests.drawing.test_in_browser import DENSE
 
 from cascade_srn.drawing.layout import cut_to_width, lay_out, place_arcs, text_width
@@ -82,14 +80,6 @@ def test_words_are_widened_for_labels():
     assert part.right - part.left >= label_width("ConsiderablyLongLabel")
 
 
-def test_arc_ends_are_over_their_words():
-    (line,) = lines(PLAIN)
-    (part,) = line.arcs
-    places = {cell.text: (left, right) for cell, left, right in cells(line)}
-    assert places["CRF"][0] < part.left < places["CRF"][1]
-    assert places["tagging"][0] < part.right < places["tagging"][1]
-
-
 def test_arc_continues_over_lines():
     found = lines(LONG_ENTITY, 200)
     assert len(found) > 3
@@ -118,28 +108,11 @@ def test_label_avoids_the_ends_of_other_arcs():
     assert used_for.left <= used_for.label_x - half < used_for.label_x + half <= used_for.right
 
 
-def test_label_is_in_the_middle_if_no_place_is_clear():
-    one = sentence("aa bb cc", [(n, n + 1, "T") for n in range(3)], [(0, "USED-FOR", 2), (1, "X", 1)])
-    (line,) = lines(one, 1000)
-    (used_for,) = (part for part in line.arcs if part.arc.triple.label == "USED-FOR")
-    edges = sorted(
-        [used_for.left, used_for.right, *(x for p in line.arcs if p is not used_for for x in (p.left, p.right))]
-    )
-    assert max(right - left for left, right in pairwise(edges)) < label_width("USED-FOR") + LABEL_MARGIN
-    assert used_for.label_x == pytest.approx((used_for.left + used_for.right) / 2)
-
-
 def test_word_longer_than_a_line_is_compressed():
     one = sentence("x " * 3 + "y" * 500, [(3, 4, "Task")], [(0, "USED-FOR", 0)])
     _, line = lines(one, 300)
     assert line.chunks[0].scale < 0.2
     assert [(part.left, round(part.right)) for part in line.bars] == [(0, 300)]
-
-
-def test_widths():
-    assert text_width("mW", 10) > text_width("il", 10) > 0
-    assert text_width("e\u0301\u200d", 10) == text_width("e", 10)
-    assert text_width("字👍", 10) == pytest.approx(20.4)
 
 
 @given(st.text(ANY_CHARACTER), st.floats(5, 200))

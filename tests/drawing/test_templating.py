@@ -1,25 +1,7 @@
-"""Templates as package data."""
-
-import tomllib
-from fnmatch import fnmatch
-from pathlib import Path
-
 import pytest
 from jinja2 import UndefinedError
 
 from cascade_srn.drawing.render import as_markup, environment, read_asset
-
-ROOT = Path(__file__).parents[2]
-
-
-def test_template_files_are_package_data():
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    patterns = settings["tool"]["setuptools"]["package-data"]["cascade_srn"]
-    package = ROOT / "src" / "cascade_srn"
-    files = [path.relative_to(package).as_posix() for path in package.rglob("templates/*")]
-    assert len(files) >= 8
-    for file in files:
-        assert any(fnmatch(file, pattern) for pattern in patterns), f"{file} is not among the package data"
 
 
 def test_text_is_escaped():

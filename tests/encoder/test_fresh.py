@@ -39,13 +39,6 @@ def test_the_vocabulary_covers_its_words(tmp_path: Path) -> None:
     assert WordPieces(tokenizer, limit=40).row(["We"]).pieces.tolist() != tokenizer("we")["input_ids"][1:-1]
 
 
-def test_only_the_usual_tokens_are_special(tmp_path: Path) -> None:
-    tokenizer = load_tokenizer(create(tmp_path))
-    added = [token.content for token in tokenizer.added_tokens_decoder.values()]
-    assert sorted(added) == ["[CLS]", "[MASK]", "[PAD]", "[SEP]", "[UNK]"]
-    assert tokenizer.pad_token_id == 0
-
-
 def test_the_same_seed_gives_the_same_files(tmp_path: Path) -> None:
     first = create(tmp_path / "first")
     torch.rand(7)  # advances the global generator
@@ -65,10 +58,3 @@ def test_the_global_generator_is_unchanged(tmp_path: Path) -> None:
     before = torch.random.get_rng_state()
     create(tmp_path)
     assert torch.equal(torch.random.get_rng_state(), before)
-
-
-def test_words_may_come_from_an_iterator(tmp_path: Path) -> None:
-    settings = {"width": 16, "n_heads": 2, "vocabulary": 120}
-    listed = create_encoder(WORDS, tmp_path / "list", **settings)  # type: ignore[arg-type]
-    streamed = create_encoder(iter(WORDS), tmp_path / "iterator", **settings)  # type: ignore[arg-type]
-    assert load_tokenizer(listed).get_vocab() == load_tokenizer(streamed).get_vocab()

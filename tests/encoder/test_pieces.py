@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,7 @@ SENTENCE = TEXT.split()
 BYTE_LEVEL = ("roberta", "modernbert")
 
 # Names of special tokens of all families, and of a marker.
-SPECIAL_NAMES = (
-    *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<s>", "</s>", "<pad>", "<unk>", "<mask>"),
-    "[S:S]",
-)
+SPECIAL_NAMES = (*("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<s>", "</s>", "<pad>", "<unk>", "<mask>"), "[S:S]")
 
 
 @pytest.fixture
@@ -99,14 +96,6 @@ def test_pieces_are_those_of_the_tokenizer_of_each_family(family: str, encoder_f
         assert [items[0], items[2]] == split(pieces.row(["We", "train"]))
 
 
-def test_byte_level_tokenizers_read_the_characters_of_a_special_token(encoder_folder: Callable[[str], str]) -> None:
-    for family in BYTE_LEVEL:
-        tokenizer = load_tokenizer(encoder_folder(family))
-        tokenizer.add_tokens(["[S:S]"], special_tokens=True)
-        for name in ("[SEP]", "</s>", "[S:S]"):
-            assert tokenizer.decode(WordPieces(tokenizer, limit=64).row([name]).pieces) == f" {name}"
-
-
 def test_a_word_without_pieces_becomes_the_unknown_piece(bert: Any) -> None:
     for word in ("", "\u200b", "\u00ad", "\x07"):
         assert bert(word, add_special_tokens=False)["input_ids"] == []
@@ -125,13 +114,6 @@ def test_a_masked_word_keeps_its_number_of_pieces(bert: Any) -> None:
     assert some.left.tolist() == row.left.tolist()
     assert some.right.tolist() == row.right.tolist()
     assert split(row) == split(pieces.row(SENTENCE))
-
-
-def test_masking_nothing_draws_no_random_number(bert: Any) -> None:
-    pieces, rng = WordPieces(bert, limit=64), random.Random(0)
-    row = pieces.row(SENTENCE)
-    assert pieces.mask_words(row, 0.0, rng) is row
-    assert rng.getstate() == random.Random(0).getstate()
 
 
 def test_no_words_give_an_empty_row_and_a_window_without_items(bert: Any) -> None:
@@ -157,33 +139,6 @@ def test_the_size_of_the_cache_does_not_change_results(bert: Any) -> None:
         assert len(short.words.by_form) <= 6
 
 
-def test_a_word_is_tokenized_once(bert: Any) -> None:
-    pieces = WordPieces(bert, limit=64)
-    asked: list[str] = []
-
-    class Counting:
-        def __init__(self, backend: Any) -> None:
-            self.backend = backend
-
-        def encode_batch(self, words: Sequence[str], **settings: Any) -> Any:
-            asked.extend(words)
-            return self.backend.encode_batch(words, **settings)
-
-    pieces.words.backend = Counting(pieces.words.backend)  # type: ignore[assignment]
-    pieces.row(["We", "train", "We"], left=["train"])
-    pieces.row(["We", "train", "a"])
-    assert asked == ["We", "train", "a"]
-
-
-def test_long_words_are_not_cached(bert: Any) -> None:
-    pieces = WordPieces(bert, limit=64)
-    long = "parser" * 30
-    first, again = pieces.row(["We", long, "We"]), pieces.row([long, "train"])
-    assert split(first)[1] == split(again)[0]
-    assert split(first)[0] == split(first)[2]
-    assert set(pieces.words.by_form) == {"We", "train"}
-
-
 @pytest.mark.parametrize("text_form", ["natural", "escaped", "verbatim"])
 @pytest.mark.parametrize("cache_size", [200_000, 4])
 def test_rows_made_together_are_those_made_one_by_one(bert: Any, text_form: str, cache_size: int) -> None:
@@ -198,28 +153,6 @@ def test_rows_made_together_are_those_made_one_by_one(bert: Any, text_form: str,
             assert (len(row.left), len(row.right)) == (0, 0)
             assert together.cost(row) == single.cost(other)
     assert together.rows([]) == []
-
-
-@pytest.mark.parametrize("text_form", ["natural", "escaped"])
-def test_new_words_of_many_sentences_are_tokenized_together(bert: Any, text_form: str) -> None:
-    pieces = WordPieces(bert, limit=64, text_form=text_form)
-    calls: list[list[str]] = []
-    encode = pieces.words.backend.encode_batch
-
-    class Counting:
-        def encode_batch(self, words: Sequence[str], **settings: Any) -> Any:
-            calls.append(sorted(words))
-            return encode(words, **settings)
-
-    pieces.words.backend = Counting()  # type: ignore[assignment]
-    pieces.rows([["We", "train"], ["train", "a"], ["We"]])
-    pieces.rows([["We", "parser"], ["a"]])
-    if text_form == "natural":
-        assert calls == [["We", "a", "train"], ["parser"]]
-        return
-    # The escaped form of a quote depends on the words before it.
-    pieces.rows([['"', "We", '"']])
-    assert calls == [["We", "train"], ["a"], ["parser"], ["''", "``"]]
 
 
 # Tokenizers with settings of their own -----------------------------------------------------------------------
@@ -464,12 +397,6 @@ def test_a_long_row_is_batched_as_windows_that_own_each_piece_once(bert: Any) ->
     assert len(set(batch.source.tolist())) == n_words + 2
     assert batch.target.tolist() == [0, *(n_words + i for i in range(n_words)), 2 * n_words]
     assert batch.n_items == n_words
-
-
-def test_a_row_that_just_fits_is_one_window(bert: Any) -> None:
-    pieces = WordPieces(bert, limit=12, overlap=4)
-    assert pieces.batch([pieces.row(["a"] * 10)]).piece_ids.shape == (1, 12)
-    assert pieces.batch([pieces.row(["a"] * 11)]).piece_ids.shape == (2, 12)
 
 
 # The limit of an encoder -------------------------------------------------------------------------------------

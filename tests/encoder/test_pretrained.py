@@ -14,7 +14,6 @@ import torch
 from tests.tiny_encoders import WORDS, tiny_encoder
 from torch import Tensor
 from transformers import AutoConfig, AutoModel
-from transformers.utils import logging
 
 from cascade_srn.encoder import pretrained
 from cascade_srn.encoder.pieces import Row, WordPieces, piece_limit
@@ -24,7 +23,6 @@ from cascade_srn.encoder.pretrained import (
     encoder_from_config,
     load_encoder,
     load_tokenizer,
-    quiet_transformers,
 )
 from cascade_srn.encoder.windows import FewShapes, LeastWork
 from cascade_srn.errors import ConfigError, ModelError
@@ -172,15 +170,6 @@ def test_nothing_to_encode(encoder_folder: Callable[[str], str]) -> None:
     assert encoder(pieces.batch([pieces.row([]), pieces.row([])])).shape == (2, 0, 32)
 
 
-def test_the_pooler_is_removed(encoder_folder: Callable[[str], str]) -> None:
-    encoder = load_encoder(encoder_folder("bert"))
-    assert not [name for name, _ in encoder.named_parameters() if "pooler" in name]
-    with torch.no_grad():
-        whole = AutoModel.from_pretrained(encoder_folder("bert")).eval()(torch.tensor([[1, 2, 9, 3]]))
-        own = encoder.eval().model(torch.tensor([[1, 2, 9, 3]]))
-    assert torch.equal(own.last_hidden_state, whole.last_hidden_state)
-
-
 def test_an_unknown_pooling_is_refused(encoder_folder: Callable[[str], str]) -> None:
     with pytest.raises(ConfigError, match="'men'"):
         load_encoder(encoder_folder("bert"), pooling="men")
@@ -256,27 +245,6 @@ def test_vectors_do_not_depend_on_the_passes(encoder_folder: Callable[[str], str
             torch.testing.assert_close(encoder(parted), encoder(whole), rtol=0, atol=2e-5)
 
 
-def test_words_near_a_window_edge_are_the_only_ones_to_depend_on_the_window(local_folder: str) -> None:
-    encoder, one_window = load(local_folder)
-    _, windows = load(local_folder, limit=42, overlap=0)
-    row = one_window.row(long_sentence(150))
-    batch = windows.batch([row])
-    n_pieces, room = len(row.pieces), 40
-    owner = (batch.source // 42).numpy()
-    start = np.minimum(owner * room, n_pieces - room)
-    position = np.arange(n_pieces)
-    before = np.where(start > 0, position - start, n_pieces)
-    after = np.where(start + room < n_pieces, start + room - 1 - position, n_pieces)
-    # A word of several pieces is as near as its nearest piece.
-    ends = np.cumsum(row.sizes)
-    near = np.array(
-        [np.minimum(before, after)[end - size : end].min() for end, size in zip(ends, row.sizes, strict=True)]
-    )
-    difference = (encode(encoder, windows, row) - encode(encoder, one_window, row))[0].abs().amax(dim=-1).numpy()
-    assert (difference[near >= REACH] < 2e-5).all()
-    assert (difference[near < REACH] > 1e-4).any()
-
-
 def test_a_vector_comes_from_the_window_with_most_context(encoder_folder: Callable[[str], str]) -> None:
     room, words = 20, long_sentence(77)
     for overlap in (0, 9):
@@ -297,29 +265,7 @@ def test_a_vector_comes_from_the_window_with_most_context(encoder_folder: Callab
             torch.testing.assert_close(vectors[word], outputs[deepest][word - deepest], rtol=0, atol=1e-5)
 
 
-def test_a_sentence_longer_than_the_limit_is_read_to_its_end(encoder_folder: Callable[[str], str]) -> None:
-    encoder, pieces = load(encoder_folder("roberta"))
-    words = long_sentence(200)
-    vectors = encode(encoder, pieces, pieces.row(SENTENCES[0]), pieces.row(words))
-    assert vectors.shape == (2, 200, 32)
-    assert vectors[1].isfinite().all()
-    assert vectors[1].abs().amax(dim=-1).gt(0.01).all()
-    changed = encode(encoder, pieces, pieces.row(SENTENCES[0]), pieces.row([*words[:-1], "relations"]))
-    assert (changed[1, -1] - vectors[1, -1]).abs().max() > 0.01
-    torch.testing.assert_close(changed[1, :100], vectors[1, :100], rtol=0, atol=1e-5)
-    torch.testing.assert_close(vectors[0, :14], encode(encoder, pieces, pieces.row(SENTENCES[0]))[0], rtol=0, atol=1e-5)
-
-
 # Markers -----------------------------------------------------------------------------------------------------
-
-
-def test_markers_of_the_same_description_start_apart(encoder_folder: Callable[[str], str]) -> None:
-    encoder, tokenizer = load_encoder(encoder_folder("bert")), load_tokenizer(encoder_folder("bert"))
-    add_markers(encoder, tokenizer, {"[A]": "entity", "[B]": "entity", "[C]": ""})
-    table = encoder.model.get_input_embeddings().weight
-    a, b, c = (table[i] for i in tokenizer.convert_tokens_to_ids(["[A]", "[B]", "[C]"]))
-    assert (a - b).abs().max() > 0.01
-    assert c.isfinite().all()
 
 
 def test_adding_markers_again_adds_nothing(encoder_folder: Callable[[str], str]) -> None:
@@ -356,25 +302,6 @@ def test_markers_survive_saving(family_of_tokenizer: str, encoder_folder: Callab
     assert set(WordPieces(again, limit=64).row(list(MARKERS)).pieces.tolist()).isdisjoint(ids)
     table = load_encoder(str(tmp_path)).model.get_input_embeddings().weight
     assert torch.equal(table, encoder.model.get_input_embeddings().weight)
-
-
-def test_a_marker_changes_the_vectors_around_it(encoder_folder: Callable[[str], str]) -> None:
-    encoder, tokenizer = load_encoder(encoder_folder("bert")), load_tokenizer(encoder_folder("bert"))
-    add_markers(encoder, tokenizer, MARKERS)
-    pieces = WordPieces(tokenizer, limit=piece_limit(encoder.config, tokenizer))
-    plain = pieces.row(["We", "train"])
-    vectors = []
-    for i in tokenizer.convert_tokens_to_ids(["[S:S]", "[E:S]"]):
-        marked = Row(
-            pieces=np.insert(plain.pieces, 0, i),
-            sizes=np.insert(plain.sizes, 0, 1),
-            word_items=plain.word_items + 1,
-            left=plain.left,
-            right=plain.right,
-        )
-        vectors.append(encode(encoder, pieces, marked)[0])
-    assert vectors[0].shape == (3, 32)
-    assert (vectors[0] - vectors[1]).abs().amax(dim=-1).gt(1e-4).all()
 
 
 # Configurations ----------------------------------------------------------------------------------------------
@@ -495,34 +422,3 @@ def test_a_folder_without_tokenizer_files(family_of_tokenizer: str, own_folder: 
         file.unlink()
     with pytest.raises(ModelError, match=re.escape(repr(str(folder)))):
         load_tokenizer(str(folder))
-
-
-# Output ------------------------------------------------------------------------------------------------------
-
-
-def fail_in_quiet() -> None:
-    assert logging.get_verbosity() == logging.ERROR
-    assert not logging.is_progress_bar_enabled()
-    raise RuntimeError("inside")
-
-
-def test_quiet_transformers_restores_the_settings() -> None:
-    before, bars_before = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    try:
-        logging.set_verbosity_info()
-        for bars in (True, False):
-            (logging.enable_progress_bar if bars else logging.disable_progress_bar)()
-            with pytest.raises(RuntimeError, match="inside"), quiet_transformers():
-                fail_in_quiet()
-            assert logging.get_verbosity() == logging.INFO
-            assert logging.is_progress_bar_enabled() == bars
-    finally:
-        logging.set_verbosity(before)
-        (logging.enable_progress_bar if bars_before else logging.disable_progress_bar)()
-
-
-def test_loading_prints_nothing(encoder_folder: Callable[[str], str], capfd: pytest.CaptureFixture[str]) -> None:
-    load_encoder(encoder_folder("roberta"))
-    load_tokenizer(encoder_folder("roberta"))
-    captured = capfd.readouterr()
-    assert captured.out == captured.err == ""

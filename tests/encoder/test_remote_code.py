@@ -41,11 +41,7 @@ class EvilMasked(BertForMaskedLM):
 class EvilTokenizer(BertTokenizer):
     pass
 """
-CONFIG_MAP = {
-    "AutoConfig": "evil.EvilConfig",
-    "AutoModel": "evil.EvilModel",
-    "AutoModelForMaskedLM": "evil.EvilMasked",
-}
+CONFIG_MAP = {"AutoConfig": "evil.EvilConfig", "AutoModel": "evil.EvilModel", "AutoModelForMaskedLM": "evil.EvilMasked"}
 TOKENIZER_MAP = {"AutoTokenizer": ["evil.EvilTokenizer", "evil.EvilTokenizer"]}
 
 

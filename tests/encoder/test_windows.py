@@ -1,5 +1,3 @@
-"""Encoder passes: division of windows by their length."""
-
 from __future__ import annotations
 
 from itertools import combinations, pairwise

@@ -4,7 +4,6 @@ import json
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from tests.evaluation.strategies import SCHEMA, aligned, any_pairs, policies, sentences, some
 
 from cascade_srn.evaluation import Counts, score
@@ -14,7 +13,6 @@ from cascade_srn.evaluation.breakdown import (
     SeenTexts,
     break_down,
     classify_nesting,
-    count_groups,
     find_distance_group,
 )
 from cascade_srn.evaluation.items import RelationItem
@@ -38,16 +36,11 @@ class TestRanges:
 @pytest.mark.parametrize(
     ("one", "other", "group"),
     [
-        ((0, 1), (1, 2), "0"),
-        ((0, 1), (2, 3), "1–2"),
-        ((0, 1), (3, 4), "1–2"),
-        ((0, 2), (5, 9), "3–5"),
-        ((0, 1), (22, 23), "21+"),
-        ((0, 3), (2, 5), "sharing words"),
-        ((0, 5), (1, 2), "sharing words"),
+        ((0, 1), (1, 2), "0"), ((0, 1), (2, 3), "1–2"), ((0, 1), (3, 4), "1–2"), ((0, 2), (5, 9), "3–5"),
+        ((0, 1), (22, 23), "21+"), ((0, 3), (2, 5), "sharing words"), ((0, 5), (1, 2), "sharing words"),
         ((0, 1), (0, 1), "sharing words"),
     ],
-)
+)  # fmt: skip
 def test_distances(one, other, group):
     first, second = Span(*one, "A"), Span(*other, "B")
     assert find_distance_group(first, second) == find_distance_group(second, first) == group
@@ -60,16 +53,11 @@ class TestNesting:
     @pytest.mark.parametrize(
         ("span", "others", "expected"),
         [
-            (OUTER, [INNER], "nested"),
-            (INNER, [OUTER], "nested"),
-            (APART, [SAME], "nested"),
-            (OUTER, [ACROSS], "crossing"),
-            (OUTER, [ACROSS, INNER], "nested"),
-            (APART, [OUTER, INNER], "flat"),
-            (APART, [], "flat"),
-            (Span(4, 5, "A"), [OUTER], "flat"),
+            (OUTER, [INNER], "nested"), (INNER, [OUTER], "nested"), (APART, [SAME], "nested"),
+            (OUTER, [ACROSS], "crossing"), (OUTER, [ACROSS, INNER], "nested"), (APART, [OUTER, INNER], "flat"),
+            (APART, [], "flat"), (Span(4, 5, "A"), [OUTER], "flat"),
         ],
-    )
+    )  # fmt: skip
     def test_by_hand(self, span, others, expected):
         assert classify_nesting(span, Sentence.from_words(list("abcdefgh"), [span, *others])) == expected
 
@@ -105,10 +93,6 @@ class TestSeenTexts:
     def test_relations(self, head, tail, expected):
         item = RelationItem("Directed", self.SENTENCE.entities[head], self.SENTENCE.entities[tail])
         assert SeenTexts([self.TRAIN]).find_relation_group(item, self.SENTENCE) == expected
-
-    def test_only_with_training_data(self):
-        assert "entity_text" not in broken_down([])
-        assert "entity_text" in broken_down([], training_documents=[])
 
 
 def broken_down(pairs, **options):
@@ -158,27 +142,3 @@ def test_the_groups_add_up_to_the_scores(pairs, symmetric, training):
     for breakdown in found.values():
         for task, groups in breakdown.tasks.items():
             assert sum(groups.values(), Counts()) == getattr(whole, task).counts
-
-
-@pytest.mark.slow
-@some
-@given(any_pairs, st.data())
-def test_counting_equals_three_loops(pairs, data):
-    """For any grouping: gold and correct items are grouped by gold, wrong items by the prediction."""
-    names = ["x", "y"]
-    chosen = {}
-
-    def group_of(item, sentence):
-        return chosen.setdefault((item, id(sentence)), data.draw(st.sampled_from(names)))
-
-    found = count_groups(aligned(pairs), groups=names, items=lambda s: set(s.entities), group_of=group_of)
-    expected = {name: [0, 0, 0] for name in names}
-    for gold, predicted in pairs:
-        for entity in gold.entities:
-            expected[group_of(entity, gold)][0] += 1
-        for entity in predicted.entities:
-            correct = entity in gold.entities
-            group = group_of(entity, gold if correct else predicted)
-            expected[group][1] += 1
-            expected[group][2] += correct
-    assert found == {name: Counts(*counts) for name, counts in expected.items()}

@@ -48,14 +48,3 @@ def test_each_error_has_exactly_one_kind(pairs):
     assert record["n_missed"] == whole.n_gold - whole.n_correct
     assert sum(kind["n"] for kind in record["kinds"]) == record["n_errors"]
     assert all(sum(kind["per_label"].values()) == kind["n"] for kind in record["kinds"])
-
-
-@some
-@given(any_pairs)
-def test_exchanging_the_sides_exchanges_the_kinds(pairs):
-    turned = dict(
-        zip(("wrong-type", "wrong-boundaries", "spurious"), ("type-missed", "boundaries-missed", "missed"), strict=True)
-    )
-    for gold, predicted in pairs:
-        there, back = find_entity_errors(gold, predicted), find_entity_errors(predicted, gold)
-        assert {span: turned[kind] for span, kind in there["predicted"].items()} == back["gold"]

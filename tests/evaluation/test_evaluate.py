@@ -1,5 +1,3 @@
-"""Evaluation of models: scores, comparisons, texts and errors."""
-
 import json
 import shutil
 from dataclasses import replace
@@ -12,15 +10,7 @@ from cascade_srn import Document, Extractor, Schema, Sentence, Span, Triple, wri
 from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError
 from cascade_srn.evaluation import SYMMETRIC_POLICIES, analyse, score_documents
 from cascade_srn.evaluation.comparison import Bootstrap, compare
-from cascade_srn.evaluation.evaluate import (
-    check_labels,
-    check_same_labels,
-    evaluate,
-    require_writable,
-    run_model,
-    write_json,
-    write_reports,
-)
+from cascade_srn.evaluation.evaluate import check_labels, check_same_labels, evaluate, require_writable, write_reports
 from cascade_srn.evaluation.options import EvaluateOptions
 from cascade_srn.evaluation.result import EvaluatedModel, display_name, display_names
 from cascade_srn.evaluation.text import format_evaluation
@@ -89,10 +79,6 @@ class TestOneModel:
         heading = format_evaluation(stored).splitlines()[0]
         assert heading.endswith(f"overlaps all ({first}); nested ({second})")
 
-    def test_an_unknown_format(self):
-        with pytest.raises(DataError, match="'jsnl'"):
-            evaluated(saved_model(), format="jsnl")
-
     def test_the_training_data_can_be_in_another_format(self, tmp_path):
         write_documents(DOCUMENTS, tmp_path / "gold.json", "spert")
         found = evaluated(saved_model(), data=str(tmp_path / "gold.json"), format="spert", train=corpus())
@@ -144,12 +130,6 @@ class TestSeveralModels:
             DOCUMENTS, [predicted], [other], schema=SCHEMA, symmetric="doubled", bootstrap=Bootstrap(100, seed=4)
         )
         assert found.differences[-1] == expected["re_strict"]
-
-    def test_three_models_have_a_mean_and_no_difference(self):
-        found = evaluated(*(saved_model(seed) for seed in range(3)))
-        assert found.differences == []
-        assert found.summarise(found.models)[0].f1.n == 3
-        assert len(found.to_dict()["models"]) == 3
 
     def test_one_side_against_another(self):
         found = evaluated(saved_model(), saved_model(1), against=(saved_model(2),), resample="sentences")
@@ -212,20 +192,10 @@ class TestLabels:
             Document.from_sentences([Sentence.from_words(list("ab"), spans, [Triple(spans[0], relation, spans[1])])])
         ]
 
-    def test_labels_of_the_model_are_fine(self):
-        check_labels(SCHEMA, self.data("Task"), model="m", data="d")
-
     def test_unknown_labels_are_all_named(self):
         with pytest.raises(SchemaError) as error:
             check_labels(SCHEMA, self.data("task", "for"), model="m", data="d.json")
-        for part in (
-            "d.json",
-            "'m'",
-            "['task']",
-            "Metric, Task, Thing",
-            "['for']",
-            "compare, part-of, used-for",
-        ):
+        for part in ("d.json", "'m'", "['task']", "Metric, Task, Thing", "['for']", "compare, part-of, used-for"):
             assert part in error.value.problem
         assert "'Task'" in error.value.hint
 
@@ -322,12 +292,6 @@ def test_models_whose_last_folders_are_alike(tmp_path):
     assert alone[0] != alone[1]
 
 
-def test_sizes_of_the_predictions():
-    model = run_model(Extractor.from_pretrained(saved_model()), DOCUMENTS, name="m", batch_words=8)
-    assert (model.n_sentences, model.n_words, model.joint) == (6, 32, True)
-    assert model.seconds > 0
-
-
 class TestWriting:
     @pytest.fixture(autouse=True)
     def _needs_the_extra(self):
@@ -357,10 +321,3 @@ class TestWriting:
             require_writable(None, tmp_path / "file" / "scores.json")
         with pytest.raises(ConfigError, match="is a folder"):
             require_writable(None, tmp_path)
-
-    def test_folders_are_created(self, tmp_path):
-        path = tmp_path / "a" / "b.json"
-        require_writable(None, path)
-        write_json({"ä": 1}, path)
-        assert path.read_text(encoding="utf-8") == '{\n  "ä": 1\n}\n'
-        assert [p.name for p in path.parent.iterdir()] == ["b.json"]

@@ -1,5 +1,3 @@
-"""Counts of what models find in text of another kind."""
-
 import json
 from pathlib import Path
 
@@ -12,8 +10,6 @@ from cascade_srn.evaluation.errors import SentenceShare
 from cascade_srn.evaluation.foreign import count_findings, evaluate_foreign
 from cascade_srn.evaluation.options import ForeignOptions
 from cascade_srn.inputs.texts import read_texts
-
-NEWS = Path(__file__).parents[2] / "examples" / "news.txt"
 
 
 @pytest.fixture
@@ -66,11 +62,3 @@ def test_annotated_data_is_not_a_model(texts):
 def test_errors(options):
     with pytest.raises(ConfigError):
         ForeignOptions(**{"models": ("m",), "texts": ("t",), **options})
-
-
-def test_the_example_is_ordinary_prose():
-    documents = [Document.from_text(text) for text in read_texts([NEWS])]
-    sentences = [sentence for document in documents for sentence in document.sentences]
-    assert len(sentences) == 42
-    assert all(sentence.words[-1] in (".", '"') for sentence in sentences)
-    assert len({sentence.words for sentence in sentences}) == 42

@@ -23,7 +23,6 @@ from cascade_srn.evaluation import (
 from cascade_srn.evaluation.evaluate import evaluate
 from cascade_srn.evaluation.from_text import restore_words, split_characters
 from cascade_srn.evaluation.options import EvaluateOptions
-from cascade_srn.evaluation.text import format_evaluation
 from cascade_srn.text.presplit import given_words
 
 
@@ -106,10 +105,6 @@ class TestAligning:
             align_by_characters([one], [other])
         with pytest.raises(AnnotationError):
             align_by_characters([one], [one, one])
-
-    def test_empty_documents(self):
-        assert align_by_characters([Document("")], [Document("")]) == [[Document("")], [Document("")]]
-        assert align_by_characters([], []) == [[], []]
 
     @some
     @given(st.lists(st.tuples(sentences(), sentences(scored=True)), max_size=3), policies, st.data())
@@ -196,10 +191,6 @@ class TestSegmentationErrors:
         assert record["found"]["relations"] == {"n_found": 2, "n_gold": 2, "share": 1.0}
         assert analyse([self.GOLD], [self.GOLD], schema=SCHEMA).to_dict()["segmentation"] is None
 
-    def test_shares_of_nothing(self):
-        fit = measure_segmentation([Document("")], [Document("")])
-        assert {share for _, _, share in fit.shares.values()} == {None}
-
 
 class TestReadingCharacters:
     TEXT = "Parsers (fast ones) win. They beat taggers."
@@ -240,13 +231,6 @@ class TestReadingCharacters:
         found = self.read(tmp_path, [(7, 18)])
         assert [e.text for e in found.entities] == [" (fast ones"]
 
-    def test_documents_with_words_are_unchanged(self):
-        document = Document.from_words([["a", "b"]])
-        assert restore_words(document) is document
-
-    def test_an_empty_text(self):
-        assert restore_words(Document("")) == Document("")
-
 
 def evaluated(*models, data=None, **options):
     return evaluate(EvaluateOptions(models=models, data=data or corpus(), **{"n_resamples": 100, **options}))
@@ -265,35 +249,12 @@ class TestEvaluation:
             assert one == score_documents(*aligned, schema=MODEL_SCHEMA, symmetric=one.symmetric)
         assert scores[0].ner.counts.n_gold == 13
 
-    def test_every_figure_says_so(self):
-        found = evaluated(saved_model(), saved_model(1), from_text=True)
-        record = found.to_dict()
-        assert json.loads(json.dumps(record)) == record
-        assert (record["condition"], record["entities"]) == ("from text", "predicted")
-        assert all(figure["protocol"].endswith(", from text") for figure in record["figures_of_models"])
-        assert all(difference["protocol"].endswith(", from text") for difference in record["differences"])
-        assert len(record["differences"]) == 3
-        assert record["data"]["n_words"] == 32
-        assert record["models"][0]["segmentation"]["n_gold_sentences"] == 6
-        text = format_evaluation(found)
-        assert ", from text, overlaps " in text.splitlines()[0]
-        assert "entity boundaries" in text
-
-    def test_token_figures_do_not(self):
-        record = evaluated(saved_model()).to_dict()
-        assert record["models"][0]["segmentation"] is None
-        assert "from text" not in json.dumps(record)
-
     def test_analyses_agree_with_the_scores(self):
         found = evaluated(saved_model(), from_text=True, train=corpus(), by=("brackets", "entity_text"))
         ((_, analysis),) = found.analyse_models()
         assert analysis.condition == "from text"
         assert [analysis.scores] == found.scores["…/seed-0-0/best"]
         assert [b.name for b in analysis.breakdowns][-1] == "entity_text"
-
-    def test_sentences_can_be_resampled(self):
-        found = evaluated(saved_model(), saved_model(1), from_text=True, resample="sentences")
-        assert found.differences[0].n_units == found.n_units == sum(len(d.sentences) for d in found.aligned[0])
 
     def test_gold_that_does_not_fit_the_segmenter(self, tmp_path):
         record = {
@@ -308,26 +269,11 @@ class TestEvaluation:
         assert scores.re_strict.counts.n_correct == 0
         assert found.analyses["…/seed-0-0/best"].segmentation.shares["relations"] == (0, 1, 0)
 
-    def test_brat_keeps_its_text_and_all_annotations(self, tmp_path):
-        (tmp_path / "a.txt").write_text("Taggers  work .\nParsers work.", encoding="utf-8")
-        annotations = "T1\tThing 0 7\tTaggers\nT2\tThing 16 22\tParser\nR1\tcompare Arg1:T1 Arg2:T2\n"
-        (tmp_path / "a.ann").write_text(annotations, encoding="utf-8")
-        found = evaluated(saved_model(), data=str(tmp_path), from_text=True)
-        assert found.gold[0].text == "Taggers  work .\nParsers work."
-        assert [(e.start, e.end) for e in found.gold[0].entities] == [(0, 7), (16, 22)]
-        (scores,) = found.scores["…/seed-0-0/best"]
-        assert (scores.ner.counts.n_gold, scores.re_strict.counts.n_gold) == (2, 1)
-
     @pytest.mark.parametrize("method", ["pipeline", "pfn"])
     def test_baselines(self, method, tmp_path):
         small_model(method=method).save(tmp_path / "model")
         record = evaluated(str(tmp_path / "model"), from_text=True).to_dict()
         assert record["models"][0]["scores"]["directed"]["ner"]["micro"]["n_gold"] == 13
-
-    def test_a_model_without_relations(self):
-        found = evaluated(saved_model(joint=False), from_text=True)
-        (scores,) = found.scores.values()
-        assert scores[0].re_strict.counts.n_predicted == 0
 
     def test_gold_entities_are_refused(self):
         with pytest.raises(ConfigError) as error:

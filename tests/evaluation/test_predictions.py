@@ -10,7 +10,7 @@ from tests.small_models import SCHEMA
 from cascade_srn import Document, Extractor, Sentence, Span, Triple, write_documents
 from cascade_srn.errors import AnnotationError, ConfigError, DataError, SchemaError
 from cascade_srn.evaluation import score_documents
-from cascade_srn.evaluation.evaluate import evaluate, write_reports
+from cascade_srn.evaluation.evaluate import evaluate
 from cascade_srn.evaluation.options import EvaluateOptions
 from cascade_srn.evaluation.predictions import match_documents, read_predictions
 from cascade_srn.evaluation.text import format_evaluation
@@ -74,12 +74,6 @@ class TestReading:
         found, report = read(tmp_path, [RECORDS[0] | {"predicted_relations": relations}])
         assert annotations(found) == annotations(GOLD[:1])
         assert report.noted == {WITHOUT_ENTITY: 1}
-
-    def test_annotations_of_other_files(self, tmp_path):
-        write_documents(GOLD, tmp_path / "p.json", "spert")
-        found = read_predictions(str(tmp_path / "p.json"), options())
-        assert len(found) == 3
-        assert found[0].sentences[0].triples == SENTENCES[0].triples
 
     def test_entities_within_words(self, tmp_path):
         record = {"id": "a", "text": "CRF-based.", "entities": [{"id": 0, "start": 0, "end": 3, "label": "Method"}]}
@@ -199,25 +193,6 @@ class TestScores:
         same = self.evaluate(models=(saved_model(),), against=(str(tmp_path / "p.json"),))
         assert {one.difference for one in same.differences} == {0}
 
-    def test_report(self, tmp_path, predicted):
-        pytest.importorskip("jinja2")
-        write_documents(predicted, tmp_path / "p.json", "jsonl")
-        assert write_reports(self.evaluate(tmp_path / "p.json"), tmp_path / "report") == [tmp_path / "report"]
-        assert json.loads((tmp_path / "report" / "scores.json").read_text(encoding="utf-8"))["models"]
-
-    def test_other_words(self, tmp_path):
-        gold = [Document.from_text("A CRF-based parser for tagging.", id="a")]
-        (sentence,) = gold[0].sentences
-        at = sentence.words.index("tagging")
-        gold = [replace(gold[0], sentences=(replace(sentence, entities=(Span(at, at + 1, "Task"),)),))]
-        write_documents(gold, tmp_path / "gold.jsonl")
-        words = ["A", "CRF", "-", "based", "parser", "for", "tagging", "."]
-        other = Sentence.from_words(words, [Span(6, 7, "Task"), Span(1, 2, "Method")])
-        write_documents([Document.from_sentences([other])], tmp_path / "p.json", "spert")
-        ((scores,),) = self.evaluate(tmp_path / "p.json", data=str(tmp_path / "gold.jsonl")).scores.values()
-        counts = scores.ner.counts
-        assert (counts.n_gold, counts.n_predicted, counts.n_correct) == (1, 2, 1)
-
     def test_gold_entities(self, tmp_path, predicted):
         bare = [replace(d, sentences=tuple(replace(s, triples=()) for s in d.sentences)) for d in DOCUMENTS]
         write_documents(bare, tmp_path / "p.json", "jsonl")
@@ -243,7 +218,3 @@ class TestScores:
         write_documents(predicted, tmp_path / "p.json", "jsonl")
         found = self.evaluate(tmp_path / "p.json", symmetric="all", schema=saved_model())
         assert found.models[0].schema == SCHEMA
-
-    def test_schema_without_predictions(self):
-        with pytest.raises(ConfigError):
-            EvaluateOptions(models=("m",), data="d", schema="schema.json")

@@ -1,5 +1,3 @@
-"""Reliability curves: by hand, and compared with their definition."""
-
 import json
 
 import pytest
@@ -26,16 +24,6 @@ def test_by_hand():
     record = found.to_dict()
     assert json.loads(json.dumps(record)) == record
     assert (record["mean_score"], record["precision"], record["n"]) == (pytest.approx(0.7), 0.5, 4)
-
-
-def test_a_score_on_a_border_is_in_the_bin_above_and_1_in_the_last():
-    found = measure_reliability([(0.0, True), (0.5, True), (1.0, True)], n_bins=2)
-    assert [part.n for part in found.bins] == [1, 2]
-
-
-def test_an_empty_bin_has_no_figures():
-    empty = measure_reliability([(1.0, True)], n_bins=2).bins[0]
-    assert (empty.n, empty.mean_score, empty.precision) == (0, None, None)
 
 
 def test_predictions_without_a_score_are_counted_apart():

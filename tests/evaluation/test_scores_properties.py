@@ -1,5 +1,3 @@
-"""Properties of the scores of any two annotations of the same words."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,10 +1,8 @@
-"""Violated constraints in evaluations: text, JSON and report."""
-
 import json
 from dataclasses import replace
 
 import pytest
-from tests.cli.conftest import failure, run
+from tests.cli.conftest import run
 from tests.evaluation.report.example import NEWS
 from tests.evaluation.saved_models import DOCUMENTS, THRESHOLDS, corpus
 from tests.small_models import SCHEMA, small_model, spread_probabilities
@@ -26,13 +24,8 @@ def test_a_repeated_relation_counts_once():
     document = Document.from_sentences([Sentence.from_words(["a", "b"], [one, other], triples)])
     counts = count_violations([document], CONSTRAINED)
     assert counts.to_dict() == {
-        "n_relations": 2,
-        "n_violations": 1,
-        "types": 1,
-        "directions": 0,
-        "cycles": 0,
-        "inverses": 0,
-    }
+        "n_relations": 2, "n_violations": 1, "types": 1, "directions": 0, "cycles": 0, "inverses": 0,
+    }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +59,6 @@ class TestCommand:
         assert analysis["constraints"]["applied"] == "on"
         assert analysis["constraints"]["gold"]["types"] == 2
         assert "Violated constraints" in (tmp_path / "report.html").read_text(encoding="utf-8")
-
-    @pytest.mark.parametrize("command", ["evaluate", "extract"])
-    def test_unknown_choice(self, command, folder, capsys):
-        arguments = [folder, corpus()] if command == "evaluate" else ["--text", "a", "--model", folder]
-        message = failure(capsys, command, *arguments, "--constraints", "yes")
-        assert "'yes'" in message
 
     def test_extract(self, folder, capsys):
         text = "a tagger helps parsing and translation"

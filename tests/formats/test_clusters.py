@@ -1,5 +1,3 @@
-"""Coreference clusters in all formats."""
-
 import json
 
 import pytest
@@ -132,13 +130,6 @@ def test_formats_without_clusters_report_that_they_are_lost(lines_file, tmp_path
         assert "coreference clusters" not in write_documents(documents, tmp_path / kept, kept).lost
 
 
-def test_escapes_are_written_back_with_clusters(lines_file, tmp_path, changed):
-    record = changed(RECORD, ("sentences", 0, 0), "-LRB-")
-    documents = list(read_documents(lines_file(record)))
-    write_documents(documents, tmp_path / "out.json", "dygie", keep_escapes=True)
-    assert json.loads((tmp_path / "out.json").read_text(encoding="utf-8")) == record
-
-
 def test_clusters_stay_on_their_words_when_the_text_is_rebuilt_or_aligned(lines_file):
     (document,) = read_documents(lines_file(RECORD))
     rebuilt = rebuild_text(document)
@@ -155,16 +146,11 @@ def test_clusters_stay_on_their_words_when_the_text_is_rebuilt_or_aligned(lines_
 @pytest.mark.parametrize(
     "clusters",
     [
-        ((),),
-        ((Mention(1, 0, 1),),),
-        ((Mention(-1, 0, 1),),),
-        ((Mention(0, 1, 1),),),
-        ((Mention(0, -1, 1),),),
-        ((Mention(0, 0, 3),),),
-        ((Mention(0, 0, 1), Mention(0, 0, 1)),),
+        ((),), ((Mention(1, 0, 1),),), ((Mention(-1, 0, 1),),), ((Mention(0, 1, 1),),),
+        ((Mention(0, -1, 1),),), ((Mention(0, 0, 3),),), ((Mention(0, 0, 1), Mention(0, 0, 1)),),
         ((Mention(0, 0, 1),), (Mention(0, 0, 1),)),
     ],
-)
+)  # fmt: skip
 def test_a_document_refuses_clusters_that_do_not_fit(clusters):
     with pytest.raises(AnnotationError):
         Document.from_sentences([Sentence.from_words(["a", "b"])], clusters=clusters)

@@ -1,5 +1,3 @@
-"""Download and verification of corpora."""
-
 import bz2
 import gzip
 import hashlib
@@ -7,25 +5,16 @@ import io
 import json
 import lzma
 import os
-import subprocess
-import sys
 import tarfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.formats.other_processes import held_elsewhere
 from tests.formats.web import Site, serving
 
 from cascade_srn.errors import ConfigError, DataError
-from cascade_srn.formats.corpora import (
-    CORPORA,
-    SCIERC,
-    PublishedCorpus,
-    PublishedFile,
-    download,
-    find_corpus,
-    unpack,
-)
+from cascade_srn.formats.corpora import CORPORA, SCIERC, PublishedCorpus, PublishedFile, download, find_corpus, unpack
 from cascade_srn.formats.registry import read_documents
 
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data" / "scierc"
@@ -158,10 +147,6 @@ class TestWrongArchives:
     def test_no_archive(self, tmp_path):
         self._refused(tmp_path, b"<html>moved</html>", r"toy\.tar\.gz")
 
-    def test_half_an_archive(self, tmp_path):
-        content = _archive({"in/json/train.json": os.urandom(5000), **GOOD})
-        self._refused(tmp_path, content[: len(content) // 2], r"toy\.tar\.gz")
-
     def test_another_archive(self, tmp_path):
         self._refused(tmp_path, _archive({"in/json/test.json": TEST}), r"in/json/train\.json")
 
@@ -219,15 +204,6 @@ def test_other_bytes_with_the_published_counts_are_refused(site, tmp_path, recwa
     assert not recwarn.list
 
 
-def test_a_forged_archive_does_not_replace_existing_files(site, tmp_path):
-    site.files["/toy.tar.gz"] = _forged()
-    (tmp_path / "train.json").write_text("mine")
-    with pytest.raises(DataError, match="SHA-256"):
-        download(_toy(site), tmp_path, overwrite=True)
-    assert (tmp_path / "train.json").read_text() == "mine"
-    assert _names(tmp_path) == ["train.json"]
-
-
 def test_a_checksum_of_the_archive(site, tmp_path):
     corpus = _toy(site)
     good = hashlib.sha256(site.files["/toy.tar.gz"]).hexdigest()
@@ -245,42 +221,10 @@ def test_a_malformed_checksum_is_refused(given, tmp_path):
     assert caught.value.option == "sha256"
 
 
-def test_a_part_of_another_file_is_refused_and_removed(site, tmp_path):
-    site.breaks_after = 100
-    with pytest.raises(DataError, match="100 of "):
-        download(_toy(site), tmp_path)
-    site.breaks_after = None
-    (kept,) = tmp_path.iterdir()
-    kept.write_bytes(b"x" * 100)
-    with pytest.raises(DataError):
-        download(_toy(site), tmp_path)
-    assert _names(tmp_path) == []
-    assert download(_toy(site), tmp_path).fetched
-
-
-def test_a_part_from_another_address_is_not_continued(site, tmp_path):
-    site.breaks_after = 100
-    with pytest.raises(DataError, match="100 of "):
-        download(_toy(site), tmp_path)
-    site.breaks_after = None
-    site.files["/b.tar.gz"] = _archive(GOOD)
-    download(_toy(site), tmp_path, url=f"{site.url}/b.tar.gz")
-    assert site.asked == [None, None]
-
-
 @pytest.mark.skipif(os.name != "posix", reason="there are no such locks here")
 def test_two_downloads_into_one_folder(site, tmp_path):
-    code = (
-        "import sys; from cascade_srn.storage.lock import FolderLock; "
-        f"lock = FolderLock({str(tmp_path)!r}); print('held', flush=True); sys.stdin.read()"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as other:
-        assert other.stdout.readline() == "held\n"
-        with pytest.raises(ConfigError, match=str(other.pid)):
-            download(_toy(site), tmp_path)
-        other.stdin.close()
+    with held_elsewhere(tmp_path) as other, pytest.raises(ConfigError, match=str(other.pid)):
+        download(_toy(site), tmp_path)
     assert site.asked == []
 
 

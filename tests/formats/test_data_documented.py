@@ -1,5 +1,3 @@
-"""docs/data.md: its figures, its options, its example, and its links."""
-
 import re
 import subprocess
 import sys
@@ -49,8 +47,3 @@ def test_the_table_becomes_documents_by_the_program_as_printed(tmp_path, encodin
     assert [(r.head.label, r.label, r.tail.label) for r in first.triples] == [("Person", "leads", "Company")]
     assert [(e.start, e.end, e.label) for e in second.entities] == [(3, 4, "Place")]
     assert not second.triples
-
-
-def test_links_lead_somewhere():
-    for target in re.findall(r"\]\((?!http)([^)#]+)\)", TEXT):
-        assert (ROOT / "docs" / target).exists(), target

@@ -1,5 +1,3 @@
-"""The examples of docs/formats.md are what they say."""
-
 import json
 import re
 from pathlib import Path
@@ -20,18 +18,9 @@ def block(heading):
 
 SUFFIXES = {"brat": ".ann", "table": ".csv"}
 WITH_RELATIONS = [
-    "dygie",
-    "spert",
-    "brat",
-    "jsonl",
-    "label-studio",
-    "doccano",
-    "prodigy",
-    "bioc",
-    "pubtator",
-    "table",
+    "dygie", "spert", "brat", "jsonl", "label-studio", "doccano", "prodigy", "bioc", "pubtator", "table",
     "triples",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("format", WITH_RELATIONS)

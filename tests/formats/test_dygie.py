@@ -1,7 +1,8 @@
 import json
+from functools import partial
 
 import pytest
-from tests.formats.asserting import assert_mentions
+from tests.formats.asserting import assert_mentions, assert_refused_or_skipped
 
 from cascade_srn.errors import DataError
 from cascade_srn.formats.registry import read_documents, write_documents
@@ -15,11 +16,7 @@ ACE = {
         ["He", "flew", "home", "."],
         ["Paris", "police", "waited", "in", "Paris", "."],
     ],
-    "ner": [
-        [[0, 3, "PER"], [3, 3, "GPE"], [5, 5, "PER"]],
-        [],
-        [[11, 12, "ORG"], [11, 11, "GPE"], [15, 15, "GPE"]],
-    ],
+    "ner": [[[0, 3, "PER"], [3, 3, "GPE"], [5, 5, "PER"]], [], [[11, 12, "ORG"], [11, 11, "GPE"], [15, 15, "GPE"]]],
     "relations": [[[0, 3, 3, 3, "ORG-AFF"]], [], [[11, 12, 11, 11, "PART-WHOLE"], [11, 12, 15, 15, "PHYS"]]],
     "_sentence_start": [0, 7, 11],
 }
@@ -111,14 +108,10 @@ DOCUMENT_FAULTS = [
 
 
 @pytest.mark.parametrize(("path", "value", "kind", "data"), DOCUMENT_FAULTS)
-def test_a_bad_document_is_refused_or_skipped(lines_file, lenient, changed, path, value, kind, data):
-    file = lines_file(ACE, changed(ACE, path, value))
-    with pytest.raises(DataError) as caught:
-        list(read_documents(file, "dygie"))
-    assert_mentions(caught, "data.json, line 2", *data)
-    documents, report = lenient(file, "dygie")
-    assert documents == list(read_documents(lines_file(ACE)))
-    assert report.skipped == {f"document: {kind}": 1}
+def test_a_bad_document_is_refused_or_skipped(lines_file, changed, path, value, kind, data):
+    whole = list(read_documents(lines_file(ACE)))
+    read = partial(read_documents, lines_file(ACE, changed(ACE, path, value)), "dygie")
+    assert_refused_or_skipped(read, f"document: {kind}", whole, "data.json, line 2", *data)
 
 
 SENTENCE_FAULTS = [
@@ -162,17 +155,6 @@ ENTITY_FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("item", "kind", "data"), ENTITY_FAULTS)
-def test_a_bad_entity_is_refused_or_skipped(lines_file, lenient, changed, item, kind, data):
-    file = lines_file(changed(ACE, ("ner", 0), [*ACE["ner"][0], item]))
-    with pytest.raises(DataError) as caught:
-        list(read_documents(file))
-    assert_mentions(caught, "data.json, line 1, document 'CNN_1'", *data)
-    documents, report = lenient(file)
-    assert report.skipped == {f"entity: {kind}": 1}
-    assert documents == list(read_documents(lines_file(ACE)))
-
-
 RELATION_FAULTS = [
     ([0, 3, 4, 4, "R"], "missing entity", ["tail", "4 to 4"]),
     ([4, 4, 0, 3, "R"], "missing entity", ["head", "4 to 4"]),
@@ -184,15 +166,16 @@ RELATION_FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("item", "kind", "data"), RELATION_FAULTS)
-def test_a_bad_relation_is_refused_or_skipped(lines_file, lenient, changed, item, kind, data):
-    file = lines_file(changed(ACE, ("relations", 0), [*ACE["relations"][0], item]))
-    with pytest.raises(DataError) as caught:
-        list(read_documents(file))
-    assert_mentions(caught, "data.json, line 1, document 'CNN_1'", "relations[0][1]", *data)
-    documents, report = lenient(file)
-    assert report.skipped == {f"relation: {kind}": 1}
-    assert documents == list(read_documents(lines_file(ACE)))
+@pytest.mark.parametrize(
+    ("field", "name", "item", "kind", "data"),
+    [*(("ner", "entity", *f) for f in ENTITY_FAULTS), *(("relations", "relation", *f) for f in RELATION_FAULTS)],
+)
+def test_a_bad_annotation_is_refused_or_skipped(lines_file, changed, field, name, item, kind, data):
+    whole = list(read_documents(lines_file(ACE)))
+    read = partial(read_documents, lines_file(changed(ACE, (field, 0), [*ACE[field][0], item])))
+    assert_refused_or_skipped(
+        read, f"{name}: {kind}", whole, "data.json, line 1, document 'CNN_1'", f"{field}[0]", *data
+    )
 
 
 def test_a_skipped_entity_takes_its_relations_along(lines_file, lenient, changed):

@@ -1,12 +1,10 @@
 import bz2
 import gzip
 import lzma
-import os
 
 import pytest
 
 from cascade_srn.errors import DataError
-from cascade_srn.formats.files import replacing
 from cascade_srn.formats.registry import read_documents, read_schema, write_documents
 from cascade_srn.types import Document
 
@@ -184,73 +182,7 @@ def test_a_file_can_be_rewritten_from_itself(data):
     assert list(read_documents(path)) == before
 
 
-def test_a_link_is_written_through(tmp_path):
-    (tmp_path / "real.jsonl").write_text("old")
-    (tmp_path / "link.jsonl").symlink_to("real.jsonl")
-    write_documents([Document("", (), "a")], tmp_path / "link.jsonl")
-    assert (tmp_path / "link.jsonl").is_symlink()
-    assert '"a"' in (tmp_path / "real.jsonl").read_text()
-
-
 def test_permissions_follow_the_umask(tmp_path):
     (tmp_path / "plain").touch()
     write_documents([Document("")], tmp_path / "out.jsonl")
     assert (tmp_path / "out.jsonl").stat().st_mode == (tmp_path / "plain").stat().st_mode
-
-
-def test_a_missing_folder_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"out.jsonl .*\(No such file or directory\)"):
-        write_documents([], tmp_path / "nowhere" / "out.jsonl")
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        with replacing(tmp_path / "pipe") as handle:
-            handle.write(b"x")
-        assert os.read(reader, 10) == b"x"
-        with pytest.raises(RuntimeError, match="interrupted"), replacing(tmp_path / "pipe"):
-            raise RuntimeError("interrupted")
-    finally:
-        os.close(reader)
-    assert (tmp_path / "pipe").is_fifo()
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="there is no /dev/fd here")
-def test_documents_go_down_an_open_pipe():
-    ours, theirs = os.pipe()
-    write_documents([Document("", (), "a")], f"/dev/fd/{theirs}", "jsonl")
-    os.close(theirs)
-    with open(ours, "rb") as reader:
-        assert b'"id": "a"' in reader.read()
-
-
-def test_a_folder_is_not_replaced(tmp_path):
-    with pytest.raises(DataError, match="is a folder"), replacing(tmp_path):
-        pytest.fail("nothing may be written")
-
-
-@pytest.mark.parametrize("end", [RuntimeError, KeyboardInterrupt, SystemExit])
-def test_a_file_that_is_broken_off_leaves_what_was_there_and_nothing_else(tmp_path, end):
-    (tmp_path / "out.jsonl").write_bytes(b"old")
-
-    def break_off():
-        with replacing(tmp_path / "out.jsonl") as handle:
-            handle.write(b"half")
-            raise end
-
-    with pytest.raises(end):
-        break_off()
-    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("out.jsonl", b"old")]
-
-
-@pytest.mark.skipif(os.name != "posix", reason="permissions are of another kind here")
-def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path):
-    path = tmp_path / "out.jsonl"
-    path.write_text("old")
-    path.chmod(0o600)
-    write_documents([Document("")], path)
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert path.read_text() != "old"

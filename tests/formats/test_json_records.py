@@ -1,5 +1,3 @@
-"""The values of a record."""
-
 from cascade_srn.formats.base import ReadContext
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.reports import Place

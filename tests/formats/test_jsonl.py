@@ -1,9 +1,10 @@
 import json
+from functools import partial
 
 import pytest
-from tests.formats.asserting import assert_mentions
+from tests.formats.asserting import assert_mentions, assert_refused_or_skipped
 
-from cascade_srn.errors import AnnotationError, DataError
+from cascade_srn.errors import DataError
 from cascade_srn.formats.registry import read_documents, write_documents
 from cascade_srn.types import Document, Sentence, Span, Triple
 
@@ -47,13 +48,6 @@ def test_words_come_from_the_segmenter_where_they_are_absent(lines_file, segment
     assert stream.report.noted == {"words made by the segmenter": 1}
 
 
-def test_given_words_are_not_segmented_again(lines_file):
-    def segmenter(text):
-        raise AssertionError(text)
-
-    assert len(list(read_documents(lines_file(RECORD), segmenter=segmenter))) == 1
-
-
 def test_a_segmenter_that_goes_wrong_is_named(lines_file, changed):
     path = lines_file(changed(RECORD, ("words",), ...))
     with pytest.raises(DataError, match=r"segmenter\[0\]\[1\] is \(2, 99\).* 27 "):
@@ -72,14 +66,10 @@ DOCUMENT_FAULTS = [
 
 
 @pytest.mark.parametrize(("path", "value", "kind", "data"), DOCUMENT_FAULTS)
-def test_a_bad_document_is_refused_or_skipped(lines_file, lenient, changed, path, value, kind, data):
-    file = lines_file(RECORD, changed(RECORD, path, value))
-    with pytest.raises(DataError) as caught:
-        list(read_documents(file))
-    assert_mentions(caught, "data.json, line 2", *data)
-    documents, report = lenient(file)
-    assert documents == list(read_documents(lines_file(RECORD)))
-    assert report.skipped == {f"document: {kind}": 1}
+def test_a_bad_document_is_refused_or_skipped(lines_file, changed, path, value, kind, data):
+    whole = list(read_documents(lines_file(RECORD)))
+    read = partial(read_documents, lines_file(RECORD, changed(RECORD, path, value)))
+    assert_refused_or_skipped(read, f"document: {kind}", whole, "data.json, line 2", *data)
 
 
 SENTENCE_FAULTS = [
@@ -120,46 +110,18 @@ ENTITY_FAULTS = [
     ({"start": 4, "end": 0, "label": "X"}, "end before start", ["entities[3]", "4", "0"]),
     ({"start": 0, "end": 28, "label": "X"}, "index out of range", ["entities[3]", "27 characters"]),
     ({"start": 8, "end": 16, "label": "Method"}, "duplicate", ["'Method'", "[3, 5)", "sentence 0"]),
+    (
+        {"start": 9, "end": 16, "label": "X"},
+        "not on word boundaries",
+        ["'eep CRF'", "'deep' [8, 12)", "'CRF' [13, 16)"],
+    ),
+    ({"start": 5, "end": 6, "label": "X"}, "touches no word", ["[5, 6)", "' '", "':' [4, 5)", "'a' [6, 7)"]),
+    (
+        {"start": 13, "end": 20, "label": "X"},
+        "crosses a sentence boundary",
+        [r"'CRF.\nIt'", "sentence 0", "sentence 1"],
+    ),
 ]
-
-
-@pytest.mark.parametrize(("item", "kind", "data"), ENTITY_FAULTS)
-def test_a_bad_entity_is_refused_or_skipped(lines_file, lenient, changed, item, kind, data):
-    file = lines_file(changed(RECORD, ("entities",), [*RECORD["entities"], item]))
-    with pytest.raises(DataError) as caught:
-        list(read_documents(file))
-    assert_mentions(caught, "data.json, line 1, document 'd1'", *data)
-    documents, report = lenient(file)
-    assert report.skipped == {f"entity: {kind}": 1}
-    assert documents == list(read_documents(lines_file(RECORD)))
-
-
-ALIGNMENT_FAULTS = [
-    (9, 16, "not on word boundaries", ["[9, 16)", "'eep CRF'", "'deep' [8, 12)", "'CRF' [13, 16)"]),
-    (5, 6, "touches no word", ["[5, 6)", "' '", "':' [4, 5)", "'a' [6, 7)"]),
-    (13, 20, "crosses a sentence boundary", ["[13, 20)", r"'CRF.\nIt'", "sentence 0", "sentence 1"]),
-]
-
-
-@pytest.mark.parametrize(("start", "end", "kind", "data"), ALIGNMENT_FAULTS)
-def test_an_entity_off_the_words_is_refused_or_skipped(lines_file, lenient, changed, start, end, kind, data):
-    item = {"start": start, "end": end, "label": "X"}
-    file = lines_file(changed(RECORD, ("entities",), [*RECORD["entities"], item]))
-    with pytest.raises(AnnotationError) as caught:
-        list(read_documents(file))
-    assert_mentions(caught, "data.json, line 1", "entities[3]", "'d1'", *data)
-    documents, report = lenient(file)
-    assert report.skipped == {f"entity: {kind}": 1}
-    assert documents == list(read_documents(lines_file(RECORD)))
-
-
-def test_expanding_is_counted_in_the_report(lines_file, changed):
-    item = {"start": 9, "end": 15, "label": "X", "text": "eep CR"}
-    stream = read_documents(lines_file(changed(RECORD, ("entities",), [*RECORD["entities"], item])), align="expand")
-    (document,) = stream
-    assert document.sentences[0].entities[-1] == Span(3, 5, "X")
-    assert stream.report.noted == {"entity aligned outward to whole words": 1}
-    assert not stream.report.skipped
 
 
 RELATION_FAULTS = [
@@ -174,34 +136,14 @@ RELATION_FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("item", "kind", "data"), RELATION_FAULTS)
-def test_a_bad_relation_is_refused_or_skipped(lines_file, lenient, changed, item, kind, data):
-    file = lines_file(changed(RECORD, ("relations",), [*RECORD["relations"], item]))
-    with pytest.raises(DataError) as caught:
-        list(read_documents(file))
-    assert_mentions(caught, "data.json, line 1, document 'd1'", "relations[1]", *data)
-    documents, report = lenient(file)
-    assert report.skipped == {f"relation: {kind}": 1}
-    assert documents == list(read_documents(lines_file(RECORD)))
-
-
-def test_a_relation_without_any_entities(lines_file):
-    record = {"text": "a", "words": [[[0, 1]]], "relations": [{"head": 0, "label": "R", "tail": 0}]}
-    with pytest.raises(DataError, match=r"relations\[0\]\.head is 0.* 0 items"):
-        list(read_documents(lines_file(record)))
-
-
-def test_a_skipped_entity_takes_its_relations_along(lines_file, lenient, changed):
-    (document,), report = lenient(lines_file(changed(RECORD, ("entities", 0, "start"), 9)))
-    assert report.skipped["relation: needs a skipped entity"] == 1
-    assert report.n_skipped == 2
-    assert document.relations == ()
-
-
-def test_a_repeated_relation_is_kept_and_noted(lines_file, changed):
-    stream = read_documents(lines_file(changed(RECORD, ("relations",), RECORD["relations"] * 3)))
-    assert [len(document.relations) for document in stream] == [3]
-    assert stream.report.noted == {"relation repeated": 2}
+@pytest.mark.parametrize(
+    ("field", "name", "item", "kind", "data"),
+    [*(("entities", "entity", *f) for f in ENTITY_FAULTS), *(("relations", "relation", *f) for f in RELATION_FAULTS)],
+)
+def test_a_bad_annotation_is_refused_or_skipped(lines_file, changed, field, name, item, kind, data):
+    whole = list(read_documents(lines_file(RECORD)))
+    read = partial(read_documents, lines_file(changed(RECORD, (field,), [*RECORD[field], item])))
+    assert_refused_or_skipped(read, f"{name}: {kind}", whole, "data.json, line 1", "'d1'", *data)
 
 
 def test_a_record_is_written_as_documented(lines_file, tmp_path):

@@ -1,5 +1,3 @@
-"""Any document can be written to jsonl and read back."""
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.characters import ANY_CHARACTER

@@ -1,5 +1,3 @@
-"""Selection of annotations, and conversion to tables and graphs."""
-
 import sys
 
 import pytest
@@ -70,15 +68,9 @@ class TestTables:
         pytest.importorskip("pandas")
         entities, relations = DOCUMENT.to_pandas()
         assert entities.to_dict("records")[1] == {
-            "document_id": "d",
-            "entity": 1,
-            "sentence": 0,
-            "start": 9,
-            "end": 12,
-            "text": "HMM",
-            "label": "Method",
-            "score": 0.4,
-        }
+            "document_id": "d", "entity": 1, "sentence": 0, "start": 9, "end": 12, "text": "HMM",
+            "label": "Method", "score": 0.4,
+        }  # fmt: skip
         assert list(entities.sentence) == [0, 0, 0, 1]
         assert entities.score.isna().tolist() == [False, False, False, True]
         first = relations.to_dict("records")[0]
@@ -101,10 +93,6 @@ class TestTables:
         for empty, full in zip(Document("").to_pandas(), DOCUMENT.to_pandas(), strict=True):
             assert list(empty.columns) == list(full.columns)
             assert empty.score.dtype == full.score.dtype
-
-    def test_unknown_table(self):
-        with pytest.raises(ConfigError):
-            DOCUMENT.to_dataframe("entity")
 
     def test_without_pandas(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "pandas", None)

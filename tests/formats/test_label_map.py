@@ -47,17 +47,10 @@ def test_a_file_is_read_and_applied_to_a_stream(tmp_path):
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "- a",
-        "entity: {A: B}",
-        "entities: [A]",
-        "entities: {A: 3}",
-        "entities: {A: ' '}",
-        "others: no",
-        "a: [",
-        "\xff",
+        "", "- a", "entity: {A: B}", "entities: [A]", "entities: {A: 3}", "entities: {A: ' '}", "others: no",
+        "a: [", "\xff",
     ],
-)
+)  # fmt: skip
 def test_a_wrong_map_is_one_error(tmp_path, text):
     path = tmp_path / "labels.yaml"
     path.write_text(text)

@@ -1,5 +1,10 @@
+import json
+
+import pytest
+
 from cascade_srn.errors import short_repr
-from cascade_srn.formats.reports import EXAMPLES_KEPT, Occurrence, Place, ReadReport
+from cascade_srn.formats.registry import read_documents
+from cascade_srn.formats.reports import EXAMPLES_KEPT, Occurrence, Place, ReadReport, may_be_missed
 from cascade_srn.types import Document
 
 
@@ -38,3 +43,24 @@ def test_long_values_are_cut():
 def test_a_place_leaves_out_what_is_not_known():
     assert str(Place("a.json")) == "a.json"
     assert str(Place("a.json", document="d")) == "a.json, document 'd'"
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("field 'entites' not read", True),
+        ("attribute line not read", True),
+        ("field 'clusters' not read", False),
+        ("relation repeated", False),
+    ],
+)
+def test_what_may_be_missed(kind, expected):
+    assert may_be_missed(kind) is expected
+
+
+def test_what_corpora_hold_besides_is_noted_under_that_name(tmp_path):
+    record = {"doc_key": "a", "sentences": [["One"]], "events": [], "entites": []}
+    (tmp_path / "data.json").write_text(json.dumps(record), encoding="utf-8")
+    stream = read_documents(tmp_path / "data.json", "dygie")
+    list(stream)
+    assert [may_be_missed(kind) for kind in stream.report.noted] == [False, True]

@@ -15,10 +15,7 @@ SCIERC = BESIDE if BESIDE.is_dir() else Path(os.environ.get("CASCADE_SRN_SCIERC"
 COUNTS = {"train": (350, 1861, 5598, 3219), "dev": (50, 275, 811, 455), "test": (100, 551, 1685, 974)}
 N_CLUSTERS = {"train": 720, "dev": 100, "test": 195}
 # SpERT's form has most brackets unescaped.
-N_ESCAPES = {
-    "dygie": {"train": 755, "dev": 98, "test": 233},
-    "spert": {"train": 91, "dev": 8, "test": 18},
-}
+N_ESCAPES = {"dygie": {"train": 755, "dev": 98, "test": 233}, "spert": {"train": 91, "dev": 8, "test": 18}}
 
 pytestmark = [
     pytest.mark.skipif(not SCIERC.is_dir(), reason="SciERC is not here; set CASCADE_SRN_SCIERC to its folder"),

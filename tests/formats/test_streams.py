@@ -5,16 +5,11 @@ import threading
 
 import pytest
 
-from cascade_srn.errors import CascadeError, DataError, ModelError
+from cascade_srn.errors import DataError
 from cascade_srn.formats.files import read_stored_json
 from cascade_srn.formats.registry import read_documents
 from cascade_srn.inputs.sources import Sources
 from cascade_srn.inputs.texts import find_texts
-from cascade_srn.model.model import Model
-from cascade_srn.storage.atomic import replacing_folder
-from cascade_srn.storage.bundled import is_model
-from cascade_srn.training.labelled import read_record
-from cascade_srn.training.run_folder import LOG, SUMMARY, RunFolder
 
 DEEP = "[" * 100_000
 needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no such pipes here")
@@ -72,26 +67,3 @@ def test_stored_json_that_is_damaged(tmp_path, content):
     with pytest.raises(DataError, match=r"a\.json ") as caught:
         read_stored_json(tmp_path / "a.json", "Make it again")
     assert caught.value.hint == "Make it again"
-
-
-def test_damaged_files_of_a_run(tmp_path):
-    folder = RunFolder(tmp_path)
-    for name, read in ((SUMMARY, folder.read_summary), (LOG, folder.read_log)):
-        (tmp_path / name).write_text(DEEP)
-        with pytest.raises(DataError, match=name):
-            read()
-
-
-def test_deep_nesting_in_the_files_of_models_and_labels(tmp_path):
-    (tmp_path / "config.json").write_text(DEEP)
-    (tmp_path / "labels.json").write_text(DEEP)
-    assert not is_model(tmp_path)
-    with pytest.raises(ModelError, match="config"):
-        Model.load(tmp_path)
-    with pytest.raises(CascadeError, match=r"labels\.json"):
-        read_record(tmp_path)
-    with (
-        pytest.raises(ModelError),
-        replacing_folder(tmp_path, marker="config.json", key="cascade_srn_version"),
-    ):
-        pytest.fail("nothing may be written")

@@ -94,12 +94,6 @@ class TestSameWords:
         with pytest.raises(DataError, match="repeats"):
             self.read(lines_file({**TEXT, "entities": [self.ENTITIES[0], self.ENTITIES[0]]}))
 
-    def test_brat(self, tmp_path):
-        (tmp_path / "a.txt").write_text(TEXT["text"], encoding="utf-8")
-        (tmp_path / "a.ann").write_text("T1\tA 0 2\tAd\nT2\tA 1 3\tda\n", encoding="utf-8")
-        (document,), _ = self.read(tmp_path)
-        assert [e.text for e in document.entities] == ["Ada"]
-
 
 RECORD = {"text": "Übung 🙂", "entities": [{"start": 0, "end": 5, "label": "A"}]}
 

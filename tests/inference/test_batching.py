@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from tests.small_models import SENTENCES, examples, small_model
 
 from cascade_srn.inference.batching import group_by_words
-from cascade_srn.inference.predictor import without_garbage_collection
 
 
 @given(st.lists(st.integers(0, 30), max_size=40), st.integers(1, 100))
@@ -28,11 +27,6 @@ def test_groups_are_as_large_as_the_budget_allows(lengths, budget):
         assert lengths[group[0]] * (len(group) + 1) > budget
 
 
-def test_a_sentence_past_the_budget_goes_alone():
-    assert list(group_by_words([3, 50, 4, 2, 0], 10)) == [[1], [2, 0], [3, 4]]
-    assert list(group_by_words([], 10)) == []
-
-
 def test_garbage_collection_stops_in_a_prediction_and_goes_on_after_it():
     model, seen = small_model("swift"), []
 
@@ -46,13 +40,3 @@ def test_garbage_collection_stops_in_a_prediction_and_goes_on_after_it():
         model.predictor(batch_words=1, check=check).predict(examples(SENTENCES))
     assert seen == [False] * 3
     assert gc.isenabled()
-
-
-def test_garbage_collection_stays_off_if_it_was_off():
-    gc.disable()
-    try:
-        with without_garbage_collection():
-            pass
-        assert not gc.isenabled()
-    finally:
-        gc.enable()

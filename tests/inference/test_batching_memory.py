@@ -1,20 +1,16 @@
 import ctypes
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
 
 from cascade_srn.errors import CascadeError
-from cascade_srn.inference import batching
 from cascade_srn.inference.batching import (
     explain_out_of_memory,
-    halve_on_out_of_memory,
     is_out_of_memory,
-    map_large_blocks,
     release_freed_memory,
 )
+from cascade_srn.inference.predictor import halve_on_out_of_memory
 
 
 def resident():
@@ -38,40 +34,6 @@ def test_freed_memory_is_released():
     freed_kib = (n_blocks - len(kept)) * words * 4 // 1024
     assert before - resident() > freed_kib / 2
     assert all(block.sum() == words for block in kept)
-
-
-# Frees a block of 16 MiB, after which glibc would take blocks of that size from the heap, and counts mapped bytes.
-LARGE_BLOCKS = """
-import ctypes, sys
-import numpy as np
-from cascade_srn.inference.batching import map_large_blocks
-if sys.argv[1] == "mapped":
-    assert map_large_blocks()
-class Info(ctypes.Structure):
-    names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
-    _fields_ = [(name, ctypes.c_size_t) for name in names.split()]
-mallinfo = ctypes.CDLL(None).mallinfo2
-mallinfo.restype = Info
-np.ones(2 << 20)
-before = mallinfo().hblkhd
-block = np.ones(1 << 20)
-print(mallinfo().hblkhd - before)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="this C library has no mallinfo2")
-@pytest.mark.parametrize(("how", "is_mapped"), [("default", False), ("mapped", True)])
-def test_large_blocks_are_mapped_one_by_one(how, is_mapped):
-    command = [sys.executable, "-c", LARGE_BLOCKS, how]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert (int(shown.stdout) >= 8 << 20) == is_mapped
-
-
-def test_other_c_libraries(monkeypatch):
-    monkeypatch.setattr(batching, "_c_function", lambda name: None)
-    assert not release_freed_memory()
-    assert not map_large_blocks()
 
 
 def test_out_of_memory_errors():

@@ -1,7 +1,3 @@
-"""Violations of constraints, and their application to predictions."""
-
-import itertools
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,9 +42,6 @@ class TestTypes:
         assert kinds(Triple(T, "compare", A)) == {}
         assert kinds(Triple(T, "compare", U)) == {Triple(T, "compare", U): "types"}
 
-    def test_a_relation_type_without_constraints(self):
-        assert Schema(("X",), ("r",)).allows("X", "r", "X")
-
 
 class TestSymmetric:
     def test_the_better_direction_is_kept(self):
@@ -92,11 +85,6 @@ class TestAcyclic:
             stronger = {t for t in kept if t.score >= triple.score}
             assert triple.head == triple.tail or reaches(stronger, triple.tail, triple.head)
 
-    def test_thousands_of_relations(self):
-        nodes = [Span(i, i + 1, "Method") for i in range(70)]
-        triples = [Triple(a, "is-a", b, 0.5) for a, b in itertools.product(nodes, nodes)]
-        assert len(find_violations(triples, SCHEMA).dropped) == 70 * 71 // 2
-
 
 def reaches(triples, start, end):
     """Return whether a path of one or more relations leads from one entity to another."""
@@ -117,19 +105,11 @@ class TestInverse:
         (back,) = find_violations([Triple(B, "has-part", A, 0.7)], SCHEMA).missing
         assert back == Triple(A, "part-of", B)
 
-    def test_both_are_there(self):
-        both = [Triple(A, "part-of", B, 0.7), Triple(B, "has-part", A, 0.2)]
-        found = find_violations(both, SCHEMA)
-        assert (found.dropped, found.missing) == ({}, ())
-
     def test_an_inverse_whose_types_are_not_allowed_is_not_added(self):
         constraints = {"r": RelationConstraints(inverse="s"), "s": RelationConstraints(heads=("Task",))}
         schema = Schema(("Method", "Task"), ("r", "s"), constraints=constraints)
         assert find_violations([Triple(A, "r", B)], schema).missing == ()
         assert find_violations([Triple(A, "r", T)], schema).missing == (Triple(T, "s", A),)
-
-    def test_a_type_without_inverse(self):
-        assert find_inverse(Triple(A, "used-for", T), SCHEMA) is None
 
 
 def test_counts_name_every_kind():

@@ -50,12 +50,6 @@ def test_each_query_is_paired_with_each_span_of_its_row(counts, data):
         assert found == expected
 
 
-def test_parts_are_made_on_request():
-    many = np.zeros(100_000, dtype=np.int64)
-    query, span = next(pair_with_spans(many, many, 1, 4))
-    assert (query.tolist(), span.tolist()) == ([0] * 4, [0, 1, 2, 3])
-
-
 A, B, C = Span(1, 3, "A", 0.4), Span(1, 3, "B", 0.9), Span(1, 3, "C", 0.6)
 ELSEWHERE = Span(1, 2, "A", 1.0), Span(2, 3, "A", 1.0), Span(0, 3, "A", 1.0)
 

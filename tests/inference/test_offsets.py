@@ -113,19 +113,6 @@ def test_a_map_of_scores_is_increasing_and_keeps_the_ends() -> None:
     assert scale_score(1 - 1e-16, 0.01, 100.0) == 1.0
 
 
-def test_a_saved_model_keeps_its_offsets(tmp_path) -> None:
-    temperatures = Temperatures(1.5, 2.0, 3.0, 1.2, {"Task": -0.5}, {"part-of": 0.25})
-    model = with_temperatures(small_model("swift"), temperatures)
-    model.save(tmp_path / "model")
-    assert Model.load(tmp_path / "model").settings.temperatures == temperatures
-
-
-def test_settings_without_offsets_load_with_none() -> None:
-    found = Temperatures.from_dict({"entity": 1.9319, "subject": 3.4822, "object": 1.7411})
-    assert found == Temperatures(1.9319, 3.4822, 1.7411)
-    assert (found.relation, found.entity_offsets, found.relation_offsets) == (1.0, {}, {})
-
-
 @pytest.mark.parametrize("name", ["entity_offsets", "relation_offsets"])
 def test_offsets_of_unknown_labels_and_out_of_range_are_refused(name: str) -> None:
     model = with_temperatures(small_model("swift"), Temperatures(**{name: {"Tsak": 0.5}}))

@@ -96,14 +96,6 @@ def test_nested_is_greedy_by_weight():
 
 
 @pytest.mark.parametrize("overlaps", OVERLAPS)
-def test_the_order_of_the_entities_does_not_matter(overlaps):
-    for seed in range(100):
-        entities = random_entities(seed)
-        shuffled = random.Random(seed).sample(entities, len(entities))
-        assert sorted(select_entities(shuffled, overlaps, margin)) == select_entities(entities, overlaps, margin)
-
-
-@pytest.mark.parametrize("overlaps", OVERLAPS)
 def test_entities_that_share_no_word_are_kept(overlaps):
     alone = [Span(0, 1, "A", 0.0), Span(1, 4, "B", 0.0), Span(6, 7, "A", 0.9)]
     assert not have_overlaps(alone)
@@ -204,10 +196,6 @@ class TestRelations:
         assert scored.object == 0.9
         assert scored.triple.score == pytest.approx(0.9 * 0.9 * 0.8)
 
-    def test_of_another_label_are_no_duplicates(self):
-        given = (self.worse, "used-for", self.other, 0.5), (self.best, "part-of", self.other, 0.5)
-        assert len(resolved(result(8, self.entities, *given)).triples) == 2
-
     def test_that_are_moved_must_pass_the_threshold_of_relations(self):
         weak = Span(0, 4, "Metric", 0.45)  # longer than the entity with the better score
         strong = Span(3, 4, "Task", 0.95)
@@ -277,12 +265,6 @@ def test_defaults():
     assert Extractor(model).extract(text, thresholds=LOW) == flat
 
 
-def test_it_is_stored_with_the_model(tmp_path):
-    Extractor(small_model(overlaps="nested")).save_pretrained(tmp_path / "model")
-    assert Extractor.from_pretrained(tmp_path / "model").overlaps == "nested"
-    assert Extractor.from_pretrained(tmp_path / "model", overlaps="flat").overlaps == "flat"
-
-
 def test_unknown_values():
     for make in (
         lambda: Extractor(small_model(), overlaps="some"),
@@ -293,21 +275,3 @@ def test_unknown_values():
         with pytest.raises(ConfigError) as raised:
             make()
         assert raised.value.option == "overlaps"
-
-
-@pytest.mark.parametrize("overlaps", OVERLAPS)
-@pytest.mark.slow
-def test_thousands_of_entities(overlaps):
-    """The time grows about linearly. A comparison of all pairs would take minutes."""
-    rng = random.Random(0)
-    n_words = 20_000
-    entities = sorted(
-        {
-            Span(start, min(n_words, start + rng.randint(1, 128)), rng.choice("ABC"), rng.random())
-            for start in (rng.randrange(n_words) for _ in range(2 * n_words))
-        }
-    )
-    kept = select_entities(entities, overlaps, margin)
-    survivors = find_survivors(entities, kept)
-    if overlaps != "all":
-        assert len(kept) < len(entities) == len(survivors)

@@ -284,26 +284,6 @@ def test_when_everything_passes_everything_is_predicted_once(axes):
         assert head != triple.tail
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("preset", ["swift", "late"])
-def test_a_long_sentence_in_which_everything_passes(preset):
-    schema = Schema(("A",), ("r",))
-    model = spread_probabilities(small_model(preset, schema=schema))
-    sentence = Sentence.from_words([f"word{i % 7}" for i in range(60)])
-    (found,) = model.predictor(thresholds=Thresholds(0, 0, 0.999)).predict([Example(sentence)])
-    assert len(found.entities) == 60 * 61 // 2
-    assert well_formed(found, schema)
-
-
-def test_a_long_sentence_of_an_entity_model():
-    model = small_model("swift", joint=False)
-    sentence = Sentence.from_words([f"word{i % 7}" for i in range(60)])
-    (found,) = model.predictor(thresholds=EVERYTHING).predict([Example(sentence)])
-    assert len(found.entities) == 60 * 61 // 2 * len(SCHEMA.entity_types)
-    assert well_formed(found, SCHEMA)
-    assert found.triples == ()
-
-
 def test_a_threshold_of_1_lets_nothing_pass():
     model = small_model("early")
     for thresholds in (Thresholds(1, 0, 0), Thresholds(0, 1, 0), Thresholds(0, 0, 1)):
@@ -317,12 +297,6 @@ def test_a_model_in_training_mode_does_not_predict():
     model.cascade.train()
     with pytest.raises(RuntimeError, match=r"eval\(\)"):
         model.predictor().predict(examples())
-
-
-def test_default_thresholds_are_those_of_the_model():
-    model = small_model("swift", thresholds=Thresholds(0.1, 0.2, 0.3))
-    assert model.predictor().thresholds == Thresholds(0.1, 0.2, 0.3)
-    assert model.predictor(thresholds=EVERYTHING).thresholds == EVERYTHING
 
 
 def test_context_changes_scores_but_not_positions():
@@ -513,14 +487,6 @@ class TestRelated:
     def _found(self, model):
         return model.predictor(thresholds=self.thresholds).predict(examples())
 
-    @pytest.mark.parametrize("related", [0.5, 0.9])
-    def test_no_effect_at_or_above_the_threshold_of_entities(self, related):
-        model = spread_probabilities(small_model("swift"))
-        given = replace(self.thresholds, related=None), replace(self.thresholds, related=related)
-        plain, other = (model.predictor(thresholds=thresholds).predict(examples()) for thresholds in given)
-        for sentence, expected in zip(other, plain, strict=True):
-            assert_same(sentence, list(expected.entities), list(expected.triples))
-
     @pytest.mark.parametrize("score", [None, 0.01])
     @pytest.mark.parametrize("preset", ["swift", "early"])
     def test_given_entities_are_kept_whatever_their_score(self, preset, score):
@@ -533,26 +499,6 @@ class TestRelated:
         assert [s.entities for s in found] == [e.sentence.entities for e in given]
         assert not any(s.triples for s in found)
 
-    def test_no_effect_in_an_entity_model(self):
-        model = spread_probabilities(small_model("swift", joint=False))
-        found = model.predictor(thresholds=self.thresholds).predict(examples())
-        assert found == model.predictor(thresholds=Thresholds(0.5)).predict(examples())
-        assert any(s.entities for s in found)
-
-    @pytest.mark.parametrize("preset", ["swift", "early"])
-    def test_results_do_not_depend_on_the_batch(self, preset):
-        model = spread_probabilities(small_model(preset))
-        sentences = [*SENTENCES, SAME_SPAN, NESTED]
-        one, many = (
-            model.predictor(thresholds=self.thresholds, batch_words=n).predict_with_scores(
-                [Example(s) for s in sentences]
-            )
-            for n in (1, 10_000)
-        )
-        for found, expected in zip(one, many, strict=True):
-            assert_same(found.sentence, list(expected.sentence.entities), list(expected.sentence.triples))
-            assert [scored.triple for scored in found.triples] == list(found.sentence.triples)
-
 
 def test_annotations_are_sorted_whatever_the_order_of_labels():
     schema = Schema(("Thing", "Metric", "Task"), ("used-for", "compare", "part-of"), frozenset({"compare"}))
@@ -563,47 +509,6 @@ def test_annotations_are_sorted_whatever_the_order_of_labels():
         assert list(found.triples) == sorted(found.triples)
         assert found.sentence == found.sentence.annotated(found.sentence.entities, found.sentence.triples)
     assert len({label for s in predictor.predict(examples()) for label in (e.label for e in s.entities)}) > 1
-
-
-@pytest.mark.parametrize(("given_entities", "n_encoded"), [(False, 3), (True, 2)])
-def test_given_entities_with_markers_are_encoded_once(given_entities, n_encoded, monkeypatch):
-    model = spread_probabilities(small_model("early"))
-    calls, features = [], model.cascade.features
-    monkeypatch.setattr(model.cascade, "features", lambda *args, **kwargs: calls.append(1) or features(*args, **kwargs))
-    found = model.predictor(thresholds=Thresholds(0.3, 0.0, 0.0)).predict(
-        examples((NESTED,)), given_entities=given_entities
-    )
-    assert found[0].entities
-    # Turn 1, or none if the entities are given, and turns 2 and 3.
-    assert len(calls) == n_encoded
-
-
-@pytest.mark.parametrize("preset", ["swift", "early"])
-def test_bf16_casts_weights_once_per_prediction(preset):
-    model = spread_probabilities(small_model(preset))
-    linears = [m for m in model.network.encoder.model.modules() if isinstance(m, torch.nn.Linear)]
-    # No other tensor has its shape.
-    weight = max((linear.weight for linear in linears), key=len)
-    assert weight.requires_grad
-
-    def n_casts(batch_words):
-        predictor = model.predictor(thresholds=Thresholds(0.3, 0.1, 0.1), precision="bf16", batch_words=batch_words)
-        with torch.profiler.profile(record_shapes=True) as profile:
-            found = predictor.predict(examples())
-        shape = list(weight.shape)
-        casts = [e for e in profile.events() if e.name == "aten::_to_copy" and e.input_shapes[:1] == [shape]]
-        return len(casts), found
-
-    (once, together), (often, one_by_one) = n_casts(4096), n_casts(1)
-    assert 0 < often == once
-    assert [s.words for s in together] == [s.words for s in one_by_one]
-    # A caller may use autocast, too, and gradients do not see the casts of the prediction.
-    settings = {"thresholds": Thresholds(0.3, 0.1, 0.1), "precision": "float32"}
-    expected = model.predictor(**settings).predict(examples())
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        model.predictor(precision="bf16").predict(examples())
-        assert model.predictor(**settings).predict(examples()) == expected
-        assert torch.nn.functional.linear(torch.ones(1, weight.shape[1]), weight).requires_grad
 
 
 def test_batches_hold_sentences_with_as_many_pieces():

@@ -1,5 +1,3 @@
-"""Bounds on the work per sentence and per batch, and stopping."""
-
 from __future__ import annotations
 
 import warnings
@@ -11,7 +9,6 @@ from tests.small_models import NO_LIMITS, examples, small_model, spread_probabil
 
 from cascade_srn import Document, Extractor
 from cascade_srn.config import PRESETS, SearchLimits, Thresholds
-from cascade_srn.errors import ConfigError
 from cascade_srn.inference.decode import find_candidates, select_best
 from cascade_srn.model.model import Model
 from cascade_srn.network.examples import Example
@@ -55,14 +52,6 @@ def test_candidates_longer_than_the_bound_are_never_made():
     assert np.bincount(row).tolist() == [3 * (6 + 5), 3 * (4 + 3)]
 
 
-def test_candidates_of_a_long_sentence_take_linear_memory():
-    """A table of all pairs would have 2 × 10^10 cells."""
-    n = 100_000
-    start = end = np.ones((1, n, 2))
-    row, *_ = find_candidates(start, end, np.array([n]), 0.5, 3)
-    assert len(row) == 2 * (n + (n - 1) + (n - 2))
-
-
 @pytest.mark.parametrize("preset", PRESETS)
 def test_entities_pairs_and_relations_stay_within_their_bounds(preset):
     limits = SearchLimits(entity_words=4, entities_per_word=1, pairs_per_word=8, relations_per_word=1)
@@ -77,16 +66,6 @@ def test_entities_pairs_and_relations_stay_within_their_bounds(preset):
         assert all(e.end - e.start <= 4 for e in found.sentence.entities)
     assert [found.limited for found in scored] == [True, False]
     assert predictor.n_limited == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("preset", ["swift", "early"])
-def test_the_best_entities_are_kept(preset):
-    free = limited(NO_LIMITS, preset).predictor(thresholds=EVERYTHING).predict([words(12)])[0]
-    bound = limited(replace(NO_LIMITS, entities_per_word=2), preset).predictor(thresholds=EVERYTHING)
-    kept = bound.predict([words(12)])[0].entities
-    assert len(kept) == 24
-    assert sorted(e.score for e in kept) == pytest.approx(sorted(e.score for e in free.entities)[-24:])
 
 
 def test_turns_2_and_3_see_the_best_spans_only():
@@ -121,14 +100,6 @@ def test_a_limit_that_applies_is_reported_once():
     assert "model.settings.limits" in str(warning.message)
 
 
-def test_limits_are_stored_with_the_model(tmp_path):
-    limits = SearchLimits(entity_words=7, pairs_per_word=5)
-    limited(limits).save(tmp_path / "model")
-    assert Model.load(tmp_path / "model").settings.limits == limits
-    with pytest.raises(ConfigError, match="entity_words"):
-        SearchLimits(entity_words=0)
-
-
 @pytest.mark.parametrize("preset", ["swift", pytest.param("early", marks=pytest.mark.slow)])
 def test_small_encoder_passes_give_the_same_results(preset):
     model = limited(NO_LIMITS, preset, max_pieces=32)
@@ -155,20 +126,6 @@ def test_the_encoder_never_reads_more_pieces_at_once_than_the_budget():
     model.predictor(thresholds=Thresholds(1, 1, 1), batch_words=room).predict([long] * 3)
     assert len(sizes) > 10
     assert max(sizes) <= max(2 * room, room + 2)
-
-
-def test_sentences_of_many_pieces_do_not_share_a_batch():
-    model = limited(NO_LIMITS)
-    predictor = model.predictor(thresholds=Thresholds(1, 1, 1), batch_words=128)
-    batches = []
-    search = predictor.search
-    predictor.search = lambda search_settings: batches.append(search_settings) or search(search_settings)
-    plain, long = Example(Sentence.from_words(["data"] * 3)), Example(Sentence.from_words(["tagger-" * 20] * 3))
-    predictor.predict([plain] * 20)
-    assert len(batches) == 1
-    batches.clear()
-    predictor.predict([long] * 20)
-    assert len(batches) > 5
 
 
 @pytest.mark.parametrize("preset", ["swift", "early"])

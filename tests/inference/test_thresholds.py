@@ -69,17 +69,12 @@ def test_on_a_command_line():
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ("high", "'high'"),
-        ("entity=", "'entity='"),
-        ("2", "entity is 2.0"),
-        ("nan", "entity is nan"),
-        ("related=2", "related is 2.0"),
-        ("relation=-1", "relation is -1.0"),
-        ("relatd=0.5", "'relatd=0.5'.* 'related'"),
-        ("Tusk=0.5", "'Tusk=0.5'.* 'Task'"),
+        ("high", "'high'"), ("entity=", "'entity='"), ("2", "entity is 2.0"), ("nan", "entity is nan"),
+        ("related=2", "related is 2.0"), ("relation=-1", "relation is -1.0"),
+        ("relatd=0.5", "'relatd=0.5'.* 'related'"), ("Tusk=0.5", "'Tusk=0.5'.* 'Task'"),
         ("Both=0.5", "'Both=0.5'.* thresholds={'entity_types': {'Both': 0.5}}"),
     ],
-)
+)  # fmt: skip
 def test_invalid_arguments(given, named):
     with pytest.raises(ConfigError, match=named):
         parse_thresholds([given], SCHEMA, OWN)

@@ -1,5 +1,3 @@
-"""Input files and their names."""
-
 import ntpath
 import os
 from pathlib import Path
@@ -30,12 +28,7 @@ def named(*arguments):
 
 
 def test_files_folders_patterns_and_standard_input(tree):
-    assert named("a.txt", "-", "two") == {
-        "a": "a.txt",
-        "stdin": None,
-        "deep/y": "two/deep/y.txt",
-        "x": "two/x.txt",
-    }
+    assert named("a.txt", "-", "two") == {"a": "a.txt", "stdin": None, "deep/y": "two/deep/y.txt", "x": "two/x.txt"}
     assert named("*") == {"a": "a.txt", "b": "b.jsonl.gz"}
     assert named("**/y.*") == {"y": "two/deep/y.txt"}
     assert named(str(tree / "one")) == {"x": str(tree / "one" / "x.txt")}
@@ -148,11 +141,6 @@ def test_a_file_with_the_name_of_standard_input(tree, turned):
     arguments = ["-", "one/stdin.txt"]
     found = named(*(arguments[::-1] if turned else arguments))
     assert found == {"stdin": None, "one/stdin": "one/stdin.txt"}
-
-
-def test_a_root_file_with_the_name_of_standard_input():
-    found = {"-": None, "/stdin": ("/stdin", "stdin")}  # which a link stdin.txt can lead to
-    assert find._choose_names(found) == {"-": "stdin", "/stdin": "stdin-2"}
 
 
 @pytest.mark.skipif(os.name != "posix" or os.uname().sysname != "Linux", reason="names are UTF-8 here")

@@ -1,5 +1,3 @@
-"""PDF files among the texts to extract from."""
-
 import gzip
 import io
 import json
@@ -68,10 +66,3 @@ def test_without_the_extra(folder, monkeypatch):
     found = list(Sources([str(folder)]))
     assert [type(text) for text in found] == [Unreadable, Unreadable, Text, Unreadable]
     assert "cascade-srn[pdf]" in found[0].error.hint
-
-
-def test_text_about_a_pdf_is_text(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_text("The mark is %PDF-1.4", encoding="utf-8")
-    (found,) = Sources([str(path)])
-    assert found.text == "The mark is %PDF-1.4"

@@ -1,5 +1,3 @@
-"""Texts from files, records and standard input."""
-
 import gzip
 import io
 import json
@@ -25,12 +23,6 @@ def test_a_file_is_one_document(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes("\ufeffé first\r\n\r\n\x0csecond \u2028 \n".encode())
     assert read(path) == [Text("a", "é first\r\n\r\n\x0csecond \u2028 \n", str(path), path.stat().st_size)]
-
-
-def test_a_blank_file_is_a_document(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_bytes(b" \n")
-    assert [text.text for text in read(path)] == [" \n"]
 
 
 def test_one_document_per_line(tmp_path):
@@ -153,10 +145,3 @@ def test_encodings_with_a_byte_order_mark(tmp_path, encoding):
     assert [text.text for text in Sources([str(tmp_path / "a.txt")], per="line")] == ["Übung 🙂", "zwei"]
     stdin = io.BufferedReader(io.BytesIO("Übung".encode(encoding)))
     assert [text.text for text in Sources(["-"], stdin=stdin)] == ["Übung"]
-
-
-def test_damaged_utf_16_is_unreadable(tmp_path):
-    (tmp_path / "a.txt").write_bytes("Übung".encode("utf-16") + b"x")
-    (unreadable,) = Sources([str(tmp_path / "a.txt")])
-    assert isinstance(unreadable, Unreadable)
-    assert "UTF-16" in unreadable.reason

@@ -1,5 +1,3 @@
-"""Texts from CSV, TSV and Parquet files."""
-
 import datetime
 import gzip
 import json
@@ -76,19 +74,6 @@ def test_columns_that_are_missing_or_repeated(tmp_path, header, options, option)
     (found,) = read(tmp_path / "a.csv", **options)
     assert isinstance(found, Unreadable)
     assert found.error.option == option
-
-
-def test_damaged_parquet(tmp_path):
-    (tmp_path / "a.parquet").write_bytes(b"PAR1 nothing")
-    (found,) = read(tmp_path / "a.parquet")
-    assert isinstance(found, Unreadable)
-    assert "a.parquet" in found.reason
-
-
-def test_a_long_cell(tmp_path):
-    (tmp_path / "a.csv").write_text(f"text\n{'word ' * 50_000}\n", encoding="utf-8")
-    (found,) = read(tmp_path / "a.csv")
-    assert len(found.text) == 250_000
 
 
 def test_folders_and_patterns(tmp_path):

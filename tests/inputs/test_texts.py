@@ -1,5 +1,3 @@
-"""Raw text from files of all kinds, and what can be wrong with them."""
-
 import bz2
 import gzip
 import json
@@ -41,12 +39,6 @@ def test_the_last_ending_counts(tmp_path):
     assert texts(tmp_path) == [*TWO, *TWO]
 
 
-def test_a_byte_order_mark_is_no_text(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"\xef\xbb\xbfWords")
-    assert texts(path) == ["Words"]
-
-
 def test_folders_are_read_in_order_and_files_once(tmp_path):
     for name in ("b.txt", "a/z.txt", ".hidden/x.txt", "a/.x.txt"):
         path = tmp_path / name
@@ -56,12 +48,6 @@ def test_folders_are_read_in_order_and_files_once(tmp_path):
     assert texts(tmp_path / "b.txt", tmp_path, tmp_path / "a") == ["b.txt", "a/z.txt"]
 
 
-def test_another_field(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"abstract": "Words", "text": 3}', encoding="utf-8")
-    assert texts(path, field="abstract") == ["Words"]
-
-
 def test_a_file_without_blank_lines_is_read_in_parts(tmp_path):
     path = tmp_path / "a.txt"
     line = "word " * 20_000 + "\n"
@@ -69,12 +55,6 @@ def test_a_file_without_blank_lines_is_read_in_parts(tmp_path):
     parts = texts(path)
     assert len(parts) > 1
     assert "".join(parts) == line * 30
-
-
-def test_text_is_read_as_it_is_needed(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(b'{"text": "first"}\nbroken')
-    assert next(read_texts([path])) == "first"
 
 
 @pytest.mark.parametrize(

@@ -41,19 +41,6 @@ def test_the_axes_determine_the_modules(entities, subject):
     assert loss.total.isfinite()
 
 
-def test_there_is_one_output_for_each_label():
-    cascade = small_model("swift", schema=Schema(("A", "B"), ("r", "s", "t"))).cascade
-    assert cascade.entity_head.start.out_features == 2
-    assert cascade.relations.subject_head.end.out_features == 1
-    assert cascade.relations.object_head.start.out_features == 3
-
-
-def test_only_the_backward_direction_is_optional():
-    forward, both = (small_model("swift", name).cascade.sequence for name in ("srn", "bisrn"))
-    assert forward.backward_cell is None
-    assert both.task_width == 2 * forward.task_width == 2 * 4 * 6
-
-
 @pytest.mark.parametrize("preset", ["early", "swift"])
 def test_a_schema_without_relations_makes_an_entity_model(preset):
     model = small_model(preset, schema=Schema(SCHEMA.entity_types))
@@ -72,11 +59,3 @@ def test_dropout_reaches_the_network_and_the_heads():
     apart = small_model("swift", dropout=0.1, head_dropout=0.4).cascade
     assert apart.dropout.p == 0.1
     assert apart.entity_head.dropout.p == apart.relations.subject_head.dropout.p == 0.4
-
-
-def test_the_seed_determines_the_weights():
-    def weight(seed):
-        return small_model("swift", seed=seed).cascade.entity_head.start.weight
-
-    assert torch.equal(weight(1), weight(1))
-    assert not torch.equal(weight(1), weight(2))

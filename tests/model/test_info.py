@@ -1,5 +1,3 @@
-"""Descriptions of model folders."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""The bundled model does what its model card says."""
-
 import os
 import re
 import subprocess
@@ -9,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.small_models import link_bundled_model
 
 from cascade_srn import Extractor
 from cascade_srn.errors import ConfigError, ModelError
@@ -23,6 +22,7 @@ from cascade_srn.model.folder import (
     read_light,
     runs_light,
 )
+from cascade_srn.model.info import describe_model
 from cascade_srn.model.model import Model
 from cascade_srn.runtime.model import LightModel, count_threads
 from cascade_srn.storage.bundled import DEFAULT, bundled_models, find_model
@@ -52,15 +52,6 @@ def no_torch(monkeypatch):
 
 def abstracts():
     return [path.read_text(encoding="utf-8") for path in sorted(ABSTRACTS.glob("*.txt"))]
-
-
-def link_folder(folder, *left_out):
-    """Make a folder with links to the files of the model, as the cache of the hub has them."""
-    folder.mkdir()
-    for path in FOLDER.iterdir():
-        if path.name not in left_out:
-            os.symlink(path, folder / path.name)
-    return folder
 
 
 def test_it_is_the_only_one_and_smaller_than_50_mb():
@@ -110,11 +101,12 @@ def test_the_graph_has_no_weights():
 
 
 def test_the_graph_of_other_weights_is_refused(tmp_path, no_torch):
-    folder = link_folder(tmp_path / "model", WEIGHTS_FILE)
+    folder = link_bundled_model(tmp_path / "model", WEIGHTS_FILE)
     (folder / WEIGHTS_FILE).write_bytes(b"other")
     with pytest.raises(ModelError) as failed:
         Extractor.from_pretrained(folder)
     assert WEIGHTS_FILE in failed.value.problem
+    assert "pip install" in failed.value.hint
     for content in ("{}", "[", '{"version": 1}'):
         (folder / LIGHT_FILE).unlink()
         (folder / LIGHT_FILE).write_text(content)
@@ -123,14 +115,49 @@ def test_the_graph_of_other_weights_is_refused(tmp_path, no_torch):
 
 
 def test_torch_ignores_the_graph_of_other_weights(tmp_path):
-    folder = link_folder(tmp_path / "model", ENCODER_FILE)
+    folder = link_bundled_model(tmp_path / "model", ENCODER_FILE)
     (folder / ENCODER_FILE).write_bytes(b"other")
-    assert isinstance(Extractor.from_pretrained(folder, device="cpu").model, Model)
+    with pytest.warns(UserWarning, match="PyTorch is used instead, because .* encoder.onnx is not the file") as caught:
+        assert isinstance(Extractor.from_pretrained(folder, device="cpu").model, Model)
+    assert len(caught) == 1
     (folder / WEIGHTS_FILE).unlink()
     (folder / WEIGHTS_FILE).write_bytes(b"other")
     with pytest.raises(ModelError) as failed:
         Extractor.from_pretrained(folder, device="cpu")
     assert WEIGHTS_FILE in failed.value.problem
+
+
+@pytest.mark.parametrize("missing", [LIGHT_FILE, ENCODER_FILE])
+def test_a_missing_part_of_the_export(tmp_path, missing, monkeypatch):
+    """PyTorch is used with a warning, ``info`` says so, and without torch there is one sentence."""
+    folder = link_bundled_model(tmp_path / "model", missing)
+    with pytest.warns(UserWarning, match=f"PyTorch is used instead, because .* {missing} is missing"):
+        assert isinstance(Extractor.from_pretrained(folder, device="cpu").model, Model)
+    found = describe_model(folder)
+    assert found.runtime == f"torch, because {missing} is missing"
+    assert found.damaged == (missing,)
+    assert not found.light
+    for module in ("model.folder", "model.info", "extractor"):
+        monkeypatch.setattr(f"cascade_srn.{module}.missing_for_torch", lambda: ["torch"])
+    with pytest.raises(ModelError) as failed:
+        Extractor.from_pretrained(folder)
+    assert f"{missing} is missing" in failed.value.problem
+    assert "pip install" in failed.value.hint
+    assert describe_model(folder).runtime == f"none, because {missing} is missing and torch cannot be imported"
+    assert describe_model(FOLDER).runtime == "ONNX Runtime; torch cannot be imported"
+
+
+def test_links_of_the_hub_cache(tmp_path):
+    """A snapshot has links to files of the same repository in the cache. Both runtimes read them."""
+    repository = tmp_path / "models--owner--name"
+    blobs = link_bundled_model(repository / "blobs")
+    snapshot = repository / "snapshots" / "0123abcd"
+    snapshot.mkdir(parents=True)
+    for path in blobs.iterdir():
+        (snapshot / path.name).symlink_to(Path("..", "..", "blobs", path.name))
+    assert isinstance(Extractor.from_pretrained(snapshot, device="cpu").model, LightModel)
+    assert isinstance(Extractor.from_pretrained(snapshot, device="cpu", runtime="torch").model, Model)
+    assert describe_model(snapshot).damaged == ()
 
 
 @pytest.mark.parametrize(
@@ -206,7 +233,7 @@ def test_saving_needs_torch(in_torch, tmp_path):
 
 
 def test_the_graph_does_not_change_the_checksum(tmp_path):
-    assert model_checksum(link_folder(tmp_path / "model", ENCODER_FILE, LIGHT_FILE)) == model_checksum(FOLDER)
+    assert model_checksum(link_bundled_model(tmp_path / "model", ENCODER_FILE, LIGHT_FILE)) == model_checksum(FOLDER)
 
 
 @pytest.mark.slow

@@ -21,7 +21,6 @@ from cascade_srn.network.batch import BatchSettings
 from cascade_srn.network.cascade import CascadeLoss
 from cascade_srn.network.fusion import Queries
 from cascade_srn.network.span_extraction import Pairs
-from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span
 
 # Two entities apart from each other, and words outside both on every side.
@@ -82,17 +81,6 @@ def test_the_loss_of_a_batch_is_the_mean_of_its_sentences_losses(preset):
         mean = torch.stack([getattr(loss, turn) for loss in alone]).mean()
         torch.testing.assert_close(getattr(whole, turn), mean, rtol=1e-5, atol=1e-5)
         assert mean > 0
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-def test_the_order_of_the_sentences_does_not_matter(preset):
-    model = small_model(preset)
-    with torch.no_grad():
-        losses = [
-            model.cascade.loss(model.collator.training_batch(examples(sentences)), TurnWeights()).total
-            for sentences in (SENTENCES, SENTENCES[::-1])
-        ]
-    torch.testing.assert_close(losses[0], losses[1], rtol=1e-5, atol=1e-5)
 
 
 def slow_parts(head, words, spans):
@@ -224,10 +212,6 @@ def test_markers_have_no_features(preset):
     assert items.shape[1] == len(SHARED_SUBJECT) + 8
     # a [Thing_S] tagger [Thing_E] helps [Task_S] parsing …
     torch.testing.assert_close(features[0, :4], items[0, [0, 2, 4, 6]])
-
-
-def test_without_relation_types_there_are_no_relation_turns():
-    assert small_model("swift", schema=Schema(("Task", "Thing"))).cascade.relations is None
 
 
 @pytest.mark.parametrize("subjects", [[(0, 0, 1)], [(0, 0, 4), (0, 0, 4), (1, 1, 3), (0, 1, 4), (1, 0, 4), (0, 4, 4)]])

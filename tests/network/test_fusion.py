@@ -41,11 +41,6 @@ def test_a_word_in_several_entities_gets_the_sum_of_their_types(tags):
     torch.testing.assert_close(found, torch.stack([*expected, table[NONE]]))
 
 
-def test_two_types_on_the_same_words_are_summed(tags):
-    found = compute_tags(tags, [(0, 1, 1, 0), (0, 1, 1, 2)], (1, 3))[0]
-    torch.testing.assert_close(found[1], tags.table[0] + tags.table[2])
-
-
 def test_without_entities_every_word_is_in_no_entity(tags):
     found = compute_tags(tags, [], (2, 3))
     assert torch.equal(found, tags.table[NONE].expand(2, 3, TAG_WIDTH))
@@ -186,26 +181,3 @@ def test_padding_does_not_reach_the_words(fusion):
     queries = queries_of([(0, 1, 2), (1, 3, 3)])
     padded = torch.cat((words, torch.full((2, 4, INPUT), 100.0)), dim=1)
     torch.testing.assert_close(fusion(padded, queries)[:, :6], fusion(words, queries))
-
-
-def test_subjects_do_not_influence_each_other(fusion):
-    words = torch.randn(2, 6, INPUT)
-    asked = [(0, 1, 2), (1, 3, 3), (0, 4, 5)]
-    together = fusion(words, queries_of(asked))
-    for query, subject in enumerate(asked):
-        torch.testing.assert_close(fusion(words, queries_of([subject]))[0], together[query])
-
-
-def test_no_subject_gives_no_rows(fusion):
-    assert fusion(torch.randn(2, 6, INPUT), queries_of([])).shape == (0, 6, WIDTH)
-
-
-def test_the_product_lets_words_and_subject_interact(fusion, monkeypatch):
-    """Without the product, the contribution of the subject would be the same for every word."""
-    monkeypatch.setattr(torch.nn.functional, "gelu", lambda joined: joined)
-    fusion.norm = torch.nn.Identity()
-    with torch.no_grad():
-        fusion.distance.zero_()
-    first, second = fusion(torch.randn(1, 6, INPUT), queries_of([(0, 0, 0), (0, 1, 1)]))
-    change = second - first
-    assert not torch.allclose(change[2], change[3], atol=1e-3)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.small_models import NESTED, SCHEMA, SHARED_SUBJECT, insert_markers, small_model
+from tests.small_models import NESTED, SCHEMA, insert_markers, small_model
 
 from cascade_srn.config import FusionSettings
 from cascade_srn.encoder.pieces import Row
@@ -68,22 +68,6 @@ def test_positions_of_markers(entities, subject, expected):
         row = insert_markers(MARKERS, row_of(sizes), entities, subject)
         assert to_text(row) == expected
         assert [expected.split()[at] for at in row.word_items] == ["w0", "w1", "w2", "w3"]
-
-
-def test_pieces_of_a_word_stay_together():
-    row = insert_markers(MARKERS, row_of([2, 3]), [Span(1, 2, "A")])
-    assert items_of(row) == [(100, 101), (1,), (200, 201, 202), (2,)]
-    assert row.word_items.tolist() == [0, 2]
-    assert len(row) == 4
-
-
-def test_the_context_is_unchanged():
-    row = insert_markers(MARKERS, row_of([1, 1]), [Span(0, 1, "A")])
-    assert (row.left.tolist(), row.right.tolist()) == ([7, 8], [9])
-
-
-def test_a_row_without_words_has_no_markers():
-    assert len(insert_markers(MARKERS, row_of([]))) == 0
 
 
 sentence_sizes = st.lists(st.integers(1, 3), min_size=1, max_size=8)
@@ -191,20 +175,3 @@ def test_markers_are_single_pieces_of_the_models_own_tokenizer():
     )
     assert len(names) == 2 * len(SCHEMA.entity_types) + 2
     assert model.tokenizer.unk_token_id not in names
-
-
-def test_number_of_markers_in_each_turn():
-    def n_markers(fusion):
-        collator = small_model(fusion).collator
-        plain = collator.pieces.row(SHARED_SUBJECT.words)
-        entities = SHARED_SUBJECT.entities
-        turns = [plain, *collator.with_entities([plain], [entities])]
-        if collator.fusion.subject == "markers":
-            turns += collator.with_subjects([plain], [entities], np.array([(0, 1, 1)]))
-        return [len(row) - len(plain) for row in turns]
-
-    assert n_markers("early") == [0, 8, 10]
-    assert n_markers("subject-marker") == [0, 0, 2]
-    assert n_markers(("tags", "markers")) == [0, 0, 2]
-    assert n_markers("hybrid") == [0, 8]
-    assert n_markers("swift") == [0, 0]

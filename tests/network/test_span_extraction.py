@@ -108,19 +108,6 @@ def test_prediction_in_chunks_equals_prediction_at_once(head, monkeypatch, chunk
     torch.testing.assert_close(head.match(words, pairs), whole)
 
 
-def test_prediction_scores_a_limited_number_of_pairs_at_a_time(monkeypatch):
-    matcher = MATCHERS["mlp"]().eval()
-    sizes = []
-    monkeypatch.setattr(matcher.norm, "forward", lambda joined: sizes.append(len(joined)) or joined)
-    monkeypatch.setattr(span_extraction, "_CPU_CHUNK_PAIRS", 10)
-    pairs = pairs_within(torch.tensor([6]))
-    matcher(torch.randn(1, 6, WIDTH), pairs)
-    assert sizes == [10, 10, 1]
-    sizes.clear()
-    matcher.train()(torch.randn(1, 6, WIDTH), pairs)
-    assert sizes == [21]
-
-
 def test_training_keeps_no_more_pairs_than_the_bound(monkeypatch):
     """More pairs are scored in checkpointed parts, with the same scores and gradients."""
     torch.manual_seed(0)
@@ -141,14 +128,6 @@ def test_training_keeps_no_more_pairs_than_the_bound(monkeypatch):
     monkeypatch.setattr(span_extraction, "_MAX_KEPT_PAIRS", 20)
     torch.testing.assert_close(run(), whole)
     assert sorted(sizes) == [1, 1, 10, 10, 10, 10]
-
-
-def test_no_pairs_give_no_scores(head):
-    words = torch.randn(2, 4, WIDTH)
-    none = torch.zeros(0, dtype=torch.long)
-    assert head.match(words, Pairs(none, none, none)).shape == (0, N_LABELS)
-    logits = head(torch.zeros(2, 0, WIDTH), pairs_within(torch.tensor([0, 0])))
-    assert (logits.start.shape, logits.match.shape) == ((2, 0, N_LABELS), (0, N_LABELS))
 
 
 def test_padding_does_not_reach_the_words(head):
@@ -175,15 +154,6 @@ def test_untrained_probabilities_start_at_the_priors(head):
         torch.testing.assert_close(
             head(silent, pairs_within(torch.tensor([3]))).match.sigmoid(), torch.full((6, N_LABELS), MATCH_PRIOR)
         )
-
-
-def test_dropout_applies_in_training_only():
-    torch.manual_seed(0)
-    head = SpanExtractor(WIDTH, N_LABELS, matcher=MATCHERS["mlp"](), dropout=0.5)
-    words, pairs = torch.randn(1, 5, WIDTH), pairs_within(torch.tensor([5]))
-    assert not torch.equal(head.train()(words, pairs).start, head(words, pairs).start)
-    assert torch.equal(head.eval()(words, pairs).start, head(words, pairs).start)
-    torch.testing.assert_close(head(words, pairs).start, head.boundaries(words)[0])
 
 
 def test_gradients_of_many_pairs_hold_in_half_precision():

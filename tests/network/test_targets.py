@@ -1,5 +1,3 @@
-"""Batches with probabilities, compared with dense tables and loops."""
-
 import random
 
 import numpy as np

@@ -22,10 +22,6 @@ def test_all_are_run_each_with_its_log_and_code(tmp_path):
     assert ended["bad"].log == tmp_path / "logs" / "bad.log"
 
 
-def test_nothing_to_run(tmp_path):
-    assert list(run_parallel({}, 3, tmp_path)) == []
-
-
 def test_closing_the_iterator_ends_the_others(tmp_path, monkeypatch):
     started = []
     import subprocess
@@ -102,12 +98,3 @@ def test_terminating_the_parent_ends_the_others(tmp_path):
     for pid in pids.read_text().split():
         with pytest.raises(ProcessLookupError):
             os.kill(int(pid), 0)
-
-
-def test_the_handler_of_before_is_put_back(tmp_path):
-    before = signal.getsignal(signal.SIGTERM)
-    runs = run_parallel({"one": ["--version"]}, 1, tmp_path)
-    assert next(runs).code == 0
-    assert signal.getsignal(signal.SIGTERM) != before
-    runs.close()
-    assert signal.getsignal(signal.SIGTERM) == before

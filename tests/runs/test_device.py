@@ -1,17 +1,15 @@
+import platform
+
 import pytest
 import torch
 
 from cascade_srn.errors import ConfigError
-from cascade_srn.runs.device import few_threads, find_device, matmul_precision
+from cascade_srn.runs.device import few_threads, find_device, matmul_precision, without_onednn
 
 
 def with_gpus(monkeypatch, n):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: n > 0)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: n)
-
-
-def test_the_processor():
-    assert find_device("cpu") == torch.device("cpu")
 
 
 @pytest.mark.parametrize(("n", "expected"), [(0, "cpu"), (2, "cuda")])
@@ -66,3 +64,14 @@ def test_few_threads(device, expected):
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("machine", "device", "used"), [("aarch64", "cpu", False), ("x86_64", "cpu", True), ("aarch64", "cuda", True)]
+)
+def test_training_on_arm_does_without_onednn(monkeypatch, machine, device, used):
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    before = torch.backends.mkldnn.enabled
+    with without_onednn(torch.device(device)):
+        assert torch.backends.mkldnn.enabled is (used and before)
+    assert torch.backends.mkldnn.enabled is before

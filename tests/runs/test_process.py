@@ -1,5 +1,4 @@
 import signal
-import threading
 
 import pytest
 
@@ -12,19 +11,6 @@ def test_sigterm_raises_system_exit():
         signal.raise_signal(signal.SIGTERM)
     assert ended.value.code == 128 + signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) == before
-
-
-def test_other_threads_change_no_handler():
-    before, inside = signal.getsignal(signal.SIGTERM), []
-
-    def work():
-        with sigterm_as_exit():
-            inside.append(signal.getsignal(signal.SIGTERM))
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert inside == [before]
 
 
 def test_a_postponed_termination_comes_after_the_block():

@@ -1,14 +1,13 @@
 """Models in ONNX Runtime: single texts and batches, long texts, threads, and damaged folders."""
 
 import json
-import os
-import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from tests.small_models import link_bundled_model
 
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import ConfigError, ModelError
@@ -85,15 +84,7 @@ def test_windows_of_any_number_and_width(extractor):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Copy the bundled model, with links to its large files."""
-
-    def link(source, target):
-        try:
-            os.link(source, target)
-        except OSError:
-            shutil.copy2(source, target)
-
-    return shutil.copytree(find_model(None), tmp_path / "model", copy_function=link)
+    return link_bundled_model(tmp_path / "model")
 
 
 def write(folder, name, data):
@@ -166,7 +157,8 @@ def test_files_that_fit_their_checksums_are_checked_as_well(folder, name):
 
 
 def test_a_folder_without_an_export(folder):
-    (folder / LIGHT_FILE).unlink()
+    for name in (LIGHT_FILE, ENCODER_FILE):
+        (folder / name).unlink()
     with pytest.raises(ModelError, match="not exported"):
         LightModel.load(folder)
 

@@ -164,8 +164,7 @@ class _Handler(BaseHTTPRequestHandler):
         sha = repository.sha(branch) if branch in repository.branches else branch
         siblings = [{"rfilename": name} for name in files]
         self._answer(
-            200,
-            {"id": groups["id"], "private": repository.private, "sha": sha, "tags": [], "siblings": siblings},
+            200, {"id": groups["id"], "private": repository.private, "sha": sha, "tags": [], "siblings": siblings}
         )
 
     def _tree(self, repository: Repository, groups: dict[str, str]) -> None:

@@ -1,5 +1,3 @@
-"""ZIP archives within limits, also those with false headers."""
-
 import io
 import struct
 import tracemalloc

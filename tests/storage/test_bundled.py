@@ -1,5 +1,3 @@
-"""Finding models."""
-
 import socket
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Compressed files by their suffixes."""
-
 import bz2
 import gzip
 import io

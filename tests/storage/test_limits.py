@@ -150,8 +150,3 @@ def test_invalid_limits_are_refused(monkeypatch, given):
     monkeypatch.setenv(limits.LINE_VARIABLE, given)
     with pytest.raises(ConfigError, match=limits.LINE_VARIABLE):
         limits.read_limits()
-
-
-def test_an_empty_limit_is_the_default(monkeypatch):
-    monkeypatch.setenv(limits.FILE_VARIABLE, "")
-    assert limits.read_limits().file_bytes == 2 << 30

@@ -1,12 +1,9 @@
-"""Files in a folder and its subfolders, and their names."""
-
 import os
 from pathlib import Path
 
 import pytest
 
 from cascade_srn.errors import DataError
-from cascade_srn.formats.brat import sniff
 from cascade_srn.formats.registry import read_documents
 from cascade_srn.inputs.texts import find_texts
 from cascade_srn.storage.files import encodable_names, files_below, is_hidden
@@ -110,35 +107,9 @@ def test_a_folder_that_cannot_be_read_is_refused(tree, closed, name):
         assert str(failure.value).startswith(f"{tree / name} ")
 
 
-def test_a_linked_folder_that_cannot_be_read_is_refused(tree, elsewhere, closed):
-    (tree / "linked").symlink_to(elsewhere)
-    closed(tree / "linked" / "below")
-    with pytest.raises(DataError, match=r"linked/below .*\(Permission denied\)"):
-        found(tree)
-
-
-def test_guessing_the_format_of_a_folder_that_cannot_be_read(tree, closed):
-    closed(tree)
-    with pytest.raises(DataError, match=r"\(Permission denied\)"):
-        sniff("", tree)
-
-
 def test_a_hidden_folder_need_not_be_read(tree, closed):
     closed(tree / ".git")
     assert [path.name for path in find_texts([tree])] == ["a.txt", "b.txt"]
-
-
-def test_a_folder_that_can_only_be_listed(tree, monkeypatch):
-    stat = os.stat
-
-    def refuse(path, **options):
-        if Path(path).name == "b.txt":
-            raise PermissionError(13, "Permission denied", path)
-        return stat(path, **options)
-
-    monkeypatch.setattr(os, "stat", refuse)
-    with pytest.raises(DataError, match=r"b\.txt .*\(Permission denied\)"):
-        find_texts([tree])
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,6 @@ def show(sentences):
     return [" ¦ ".join(words).replace("\r", "␍").replace("\n", "⏎") for words in sentences]
 
 
-def test_there_are_60_texts_with_distinct_names():
-    assert len({record["name"] for record in TEXTS}) == len(TEXTS) == 60
-
-
 @pytest.mark.parametrize("record", TEXTS, ids=lambda record: record["name"])
 def test_sentences_and_words(record):
     text, found = record["text"], segment(record["text"])

@@ -140,11 +140,6 @@ def test_without_the_extra(monkeypatch):
     assert "cascade-srn[pdf]" in caught.value.hint
 
 
-def test_a_missing_file(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        read_pdf(tmp_path / "none.pdf")
-
-
 def test_the_mark():
     assert is_pdf(simple("one"))
     assert not is_pdf(b"A text about %PDF-1.4")

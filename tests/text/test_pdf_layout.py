@@ -1,5 +1,3 @@
-"""Lines, columns and paragraphs of the pieces of a page."""
-
 import pytest
 
 from cascade_srn.text.pdf_layout import join_pages
@@ -18,11 +16,6 @@ def page(*edges, number=0, body=()):
 
 def body_of(n_pages):
     return join_pages([page(number=number) for number in range(n_pages)])
-
-
-def test_nothing():
-    assert join_pages([]) == ""
-    assert join_pages([[], [("", 0, 0, 0), (" \n", 0, 0, 0)]]) == ""
 
 
 def test_pieces_of_a_line_are_joined():
@@ -99,16 +92,6 @@ def test_columns_that_are_drawn_row_by_row():
     assert text == [f"text in the {side} column {at}" for side in ("left", "right") for at in range(9)]
 
 
-def test_three_columns_that_are_drawn_row_by_row():
-    pieces = []
-    for at in range(9):
-        for column in range(3):
-            end = "\n" if column == 2 else ""
-            pieces.append((f"text of one of columns {column} {at}{end}", 50.0 + 180 * column, 700.0 - 12 * at, 10.0))
-    numbers = [line.split()[-2:] for line in join_pages([pieces]).split("\n")]
-    assert numbers == [[str(column), str(at)] for column in range(3) for at in range(9)]
-
-
 @pytest.mark.parametrize(("n_rows", "left"), [(5, "text in the left column"), (9, "CRF")])
 def test_rows_of_a_table_are_kept(n_rows, left):
     text = join_pages([rows(n_rows, left, "text in the right column")])
@@ -118,11 +101,3 @@ def test_rows_of_a_table_are_kept(n_rows, left):
 def test_many_lines():
     pages = [[(f"line {at}\n", float(at), y, 1e9) for at in range(1_000)] for y in (0.0, 100.0)]
     assert len(join_pages(pages).split()) == 4_000
-
-
-def test_many_columns():
-    rows = [
-        (f"some text of a column {at}", 200.0 * column, -12.0 * at, 10.0) for at in range(9) for column in range(50)
-    ]
-    ended = [(f"{text}\n" if (number + 1) % 50 == 0 else text, *place) for number, (text, *place) in enumerate(rows)]
-    assert len(join_pages([ended]).split()) >= 9 * 50 * 5

@@ -14,11 +14,7 @@ def words(text, segmenter):
 
 def test_every_line_is_a_sentence():
     text = "One. Two, isn't it\r\n\n  \nThree\u2028Four.Five"
-    assert words(text, segment_lines) == [
-        ["One", ".", "Two", ",", "is", "n't", "it"],
-        ["Three"],
-        ["Four.Five"],
-    ]
+    assert words(text, segment_lines) == [["One", ".", "Two", ",", "is", "n't", "it"], ["Three"], ["Four.Five"]]
 
 
 def test_words_between_spaces():

@@ -130,8 +130,7 @@ def test_splitting_split_words_changes_nothing(text):
 
 
 @pytest.mark.parametrize(
-    ("pause", "ends"),
-    [("\n", "a"), (" ; ", ";"), (" , ", ","), (" ) ", ")"), (" - ", "-"), (" ", "a")],
+    ("pause", "ends"), [("\n", "a"), (" ; ", ";"), (" , ", ","), (" ) ", ")"), (" - ", "-"), (" ", "a")]
 )
 def test_a_long_sentence_is_cut_at_its_last_pause(pause, ends):
     size = 7
@@ -218,14 +217,10 @@ LONG_TAILS = ["http://x" + ")" * 100_000, "no. " + "I" * 100_000, "1" + ",000" *
 
 @pytest.mark.slow
 def test_mixed_repetitions_take_linear_time():
-    check("".join(unit * 1000 for unit in REPEATED))
+    check("".join((unit * 10_000)[:10_000] for unit in REPEATED))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", [*((unit * 100_000)[:100_000] for unit in REPEATED), *LONG_TAILS], ids=lambda t: t[:8])
+@pytest.mark.parametrize("text", LONG_TAILS, ids=lambda t: t[:8])
 def test_long_repetitions_take_linear_time(text):
     check(text)
-
-
-def test_one_long_word_is_one_word():
-    assert segment("a" * 100_000) == [[(0, 100_000)]]

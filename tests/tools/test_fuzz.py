@@ -1,5 +1,3 @@
-"""Strange texts, and that what is wrong with results is found."""
-
 from collections import Counter
 
 import pytest
@@ -7,14 +5,7 @@ from tests.apps.extract.models import extractor, model_folder
 from tools.fuzz import LONGEST, RARE, FuzzOptions, fuzz_texts, is_faultless, main, measure, violations
 
 from cascade_srn import Document, Sentence, Span, Triple
-from cascade_srn.errors import ConfigError
 from cascade_srn.extractor import Extractor
-
-
-def test_texts_are_the_same_for_a_seed_and_others_for_another():
-    first, again, other = (list(fuzz_texts(200, seed=seed)) for seed in (1, 1, 2))
-    assert first == again
-    assert first != other
 
 
 @pytest.mark.slow
@@ -81,22 +72,11 @@ def test_on_the_command_line(tmp_path, capsys):
     arguments = [
         "--model",
         model_folder(),
-        "--texts",
-        "20",
-        "--threshold",
-        "1",
-        "--device",
-        "cpu",
-        "--output",
+        "--texts", "20", "--threshold", "1", "--device", "cpu", "--output",
         str(path),
-    ]
+    ]  # fmt: skip
     with pytest.raises(SystemExit) as stopped:
         main(arguments)
     assert not stopped.value.code
     assert "0 violations" in capsys.readouterr().out
     assert str(tmp_path) not in path.read_text(encoding="utf-8")
-
-
-def test_options():
-    with pytest.raises(ConfigError, match="texts is 0"):
-        FuzzOptions(texts=0)

@@ -24,11 +24,6 @@ def test_all_texts_come_back_right(service):
     assert result.rows[-1]["texts"] == 60
 
 
-def test_answers_keep_the_order_of_the_texts(service):
-    texts = [f"Parser {number} is here." for number in range(30)]
-    assert [document.text for document in asked(service.url, texts)] == texts
-
-
 def test_a_refusal_is_told():
     with live(random_extractor(), ServeSettings(limits=Limits(characters=5))) as running:
         (told,) = asked(running.url, ["too long a text"])
@@ -39,8 +34,3 @@ def test_a_refusal_is_told():
 def test_a_service_that_is_not_there_is_told(service):
     with pytest.raises(ConfigError, match="http://127.0.0.1:9"):
         list(asked("http://127.0.0.1:9", ["a text"]))
-
-
-def test_an_address_that_is_none():
-    with pytest.raises(ConfigError, match="'localhost'"):
-        list(asked("localhost", ["a text"]))

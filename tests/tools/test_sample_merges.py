@@ -1,5 +1,3 @@
-"""Samples of merged names, and the shares that are printed for them."""
-
 import csv
 import sys
 

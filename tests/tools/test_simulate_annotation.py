@@ -47,13 +47,6 @@ def test_the_plot(tmp_path):
     assert "</svg>" in (tmp_path / "new" / "plot.svg").read_text()
 
 
-def test_a_folder_without_results(tmp_path):
-    with pytest.raises(SystemExit):
-        tool.main(["--output", str(tmp_path), "--table"])
-    with pytest.raises(SystemExit):
-        tool.main(["--output", str(tmp_path)])
-
-
 @pytest.mark.slow
 def test_a_simulation_is_resumed(tmp_path, monkeypatch, capsys):
     pool = [Document.from_sentences([sentence], id=sentence.words[0]) for sentence in (NESTED, SHARED_SUBJECT)]

@@ -1,5 +1,3 @@
-"""Cards of trained models."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,12 +1,10 @@
 import errno
-import json
 import random
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 from tests.small_models import SCHEMA, examples, small_model
 
 from cascade_srn.errors import ModelError
@@ -102,13 +100,6 @@ def test_the_state_before_stays_until_the_new_one_is_whole(tmp_path, monkeypatch
     again = _loop()
     assert load_state(again, tmp_path)["log_bytes"] == 17
     assert again.loop_state.step == 1
-
-
-def test_there_is_no_pickle_in_it(tmp_path):
-    loop, _ = _after(_loop(), 1)
-    save_state(loop, tmp_path)
-    assert load_file(tmp_path / "state-1.safetensors")
-    assert json.loads((tmp_path / "state.json").read_text(encoding="utf-8"))["standing"]["order"]
 
 
 def test_no_state(tmp_path):

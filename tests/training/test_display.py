@@ -7,6 +7,7 @@ from cascade_srn.evaluation.scores import score
 from cascade_srn.training.display import (
     comparison_table,
     describe_failure,
+    describe_in_words,
     describe_scores,
     display,
     line,
@@ -19,16 +20,11 @@ SCORES = score(SENTENCES, SENTENCES, schema=SCHEMA)
 
 def _progress(**changes):
     values = {
-        "epoch": 2,
-        "epochs": 4,
-        "loss": 3.0,
-        "step": 50,
-        "steps": 100,
-        "epoch_done": False,
+        "epoch": 2, "epochs": 4, "loss": 3.0, "step": 50, "steps": 100, "epoch_done": False,
         "parts": {"entity": 2.0, "total": 2.5},
         "seconds": 120.0,
         "words_per_second": 1234.5,
-    }
+    }  # fmt: skip
     return TrainingProgress(**(values | changes))
 
 
@@ -55,17 +51,6 @@ def test_files_get_a_line_for_epochs_and_evaluations():
             shown.progress(_progress(**changes))
     lines = console.file.getvalue().splitlines()
     assert [text.split("  ")[1] for text in lines] == ["step 2/100", "step 4/100"]
-
-
-def test_terminals_get_a_bar_with_loss_scores_and_time_left():
-    console = Console(file=io.StringIO(), width=140, force_terminal=True, color_system=None)
-    with display(console) as shown:
-        shown.progress(_progress(dev=SCORES))
-        shown.progress(_progress(step=51))
-        shown.bar.refresh()
-    text = console.file.getvalue()
-    for part in ("epoch 2/4", "51/100", "loss 2.500", "dev 100.0 / 100.0", "2 min left"):
-        assert part in text
 
 
 def test_tables_of_one_run_and_of_several():
@@ -118,3 +103,20 @@ def test_teacher_and_student_side_by_side():
     assert cells[0] == ["dev", "NER, micro", "70.0", "61.0 ± 1.4"]
     assert cells[3] == ["test", "NER, micro", "68.0", "50.0 ± 0.0"]
     assert cells[5] == ["", "RE strict, directed, micro", "38.0", "20.0 ± 0.0"]
+
+
+def _run_summary(precision, recall, by_label, sentences=40, n_relations=5):
+    ner, strict = ({"micro": {"precision": precision, "recall": recall, "n_gold": n}} for n in (9, n_relations))
+    return {"dev": {"ner": ner, "re_strict": strict}, "data": {"train": {"sentences": sentences, "by_label": by_label}}}
+
+
+def test_scores_in_words():
+    words = describe_in_words(_run_summary(0.41, 0.33, {"Party": 60, "OWES": 3}))
+    assert "Of ten relations that the model reports, about 4 are right; of ten in the text it finds 3." in words
+    assert "rare labels would help most: OWES (3)." in words
+    words = describe_in_words(_run_summary(1.0, 0.1, {"Party": 60}, n_relations=0))
+    assert "about all are right; of ten in the text it finds one." in words
+    assert "relations" not in words
+    assert "More annotated sentences than these 40" in words
+    assert "raw text" in describe_in_words(_run_summary(0.6, 0.6, {"Party": 600}, sentences=900))
+    assert describe_in_words({"data": {}}) == ""

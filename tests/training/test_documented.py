@@ -69,8 +69,3 @@ def test_the_example_in_python(tmp_path, monkeypatch, capsys):
     exec(code.replace("training.epochs=3", "training.epochs=1"), {})
     assert capsys.readouterr().out.startswith("preflight:")
     assert (tmp_path / "runs" / "from-python" / "best" / "model.safetensors").is_file()
-
-
-def test_links_lead_somewhere():
-    for target in re.findall(r"\]\(([^)#]+)\)", TEXT):
-        assert (ROOT / "docs" / target).exists(), target

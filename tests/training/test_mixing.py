@@ -55,13 +55,6 @@ def test_batches_are_mixed_as_asked_for(labelled, share, batch_size, n_labelled,
         assert sum(gold) == sum(sizes) - 24
 
 
-def test_the_order_follows_from_the_random_numbers(labelled):
-    mixture = Mixture(GOLD, labelled, DistillationSettings())
-    orders = [mixture.order(8, random.Random(seed)) for seed in (1, 1, 2)]
-    assert orders[0] == orders[1] != orders[2]
-    assert all(isinstance(number, int) for number in orders[0])
-
-
 def test_sentences_by_their_numbers(labelled):
     settings = DistillationSettings(teacher_weight=0.5)
     mixture = Mixture(GOLD, labelled, settings, context_words=3)
@@ -102,14 +95,6 @@ def test_uncertain_sentences_are_left_out_and_counted(labelled):
     assert {number - 5 for number in order if number >= 5} == set(certain)
     with pytest.raises(DataError, match="24 labelled sentences"):
         Mixture(GOLD, labelled, DistillationSettings(confidence=1.0))
-
-
-def test_softening_is_done_once_for_all(labelled, folder):
-    before = LabelledText(folder).tables["entity.start"].probability
-    Mixture(GOLD, labelled, DistillationSettings(temperature=4.0))
-    after = labelled.tables["entity.start"].probability
-    assert (np.abs(after - 0.5) <= np.abs(before - 0.5)).all()
-    assert not np.allclose(after, before)
 
 
 def test_a_batch_of_one_cannot_be_mixed(labelled):

@@ -1,11 +1,9 @@
-"""Trackers and curves."""
-
 import pytest
 from accelerate.utils import LoggerType
 
 from cascade_srn.errors import ConfigError
 from cascade_srn.training import progress
-from cascade_srn.training.progress import choose_trackers, draw_curves, flatten, tracker_options
+from cascade_srn.training.progress import choose_trackers, draw_curves, flatten
 from cascade_srn.training.settings import TrainingSettings
 
 
@@ -33,10 +31,6 @@ def test_the_default_tracker_may_be_missing(monkeypatch):
     monkeypatch.setattr(progress, "get_available_trackers", lambda: [])
     with pytest.warns(UserWarning, match="cascade-srn\\[train\\]"):
         assert choose_trackers(TrainingSettings().trackers) == []
-
-
-def test_no_trackers_need_no_options(tmp_path):
-    assert tracker_options([], tmp_path) == {}
 
 
 def test_flatten():

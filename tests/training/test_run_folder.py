@@ -3,7 +3,6 @@ import shutil
 
 import pytest
 from safetensors import SafetensorError
-from tests.formats.other_processes import held_elsewhere
 from tests.training.runs import small_recipe
 
 from cascade_srn.errors import CascadeError, ConfigError, DataError
@@ -153,40 +152,8 @@ class TestBegin:
         assert [path.name for path in folder.best.iterdir()] == ["config.json"]
         assert not list(folder.path.glob(".best*"))
 
-    def test_an_old_model_does_not_replace_a_new_one(self, folder, recipe):
-        _begun(folder, recipe)
-        for name, text in ((".best-old-full", "old"), ("best", "new")):
-            (folder.path / name).mkdir()
-            (folder.path / name / "config.json").write_text(text, encoding="utf-8")
-        folder.begin(recipe)
-        assert (folder.best / "config.json").read_text(encoding="utf-8") == "new"
-
 
 class TestLock:
-    def test_a_locked_folder_is_refused_and_unchanged(self, folder, recipe):
-        _begun(folder, recipe)
-        with held_elsewhere(folder.path) as other:
-            before = {path.name: path.read_bytes() for path in folder.path.iterdir()}
-            with pytest.raises(ConfigError, match=rf"pid {other.pid} on .*run'"):
-                folder.lock()
-            assert {path.name: path.read_bytes() for path in folder.path.iterdir()} == before
-
-    def test_foreign_content_is_not_locked(self, folder):
-        folder.path.mkdir()
-        (folder.path / "thesis.tex").write_text("", encoding="utf-8")
-        with pytest.raises(ConfigError, match="'thesis.tex'"):
-            folder.lock()
-        folder.path.joinpath("thesis.tex").unlink()
-        folder.path.rmdir()
-        folder.path.write_text("", encoding="utf-8")
-        with pytest.raises(ConfigError, match="file"):
-            folder.lock()
-
-    def test_a_folder_that_cannot_be_made(self, tmp_path):
-        (tmp_path / "file").write_text("", encoding="utf-8")
-        with pytest.raises(CascadeError, match="Not a directory"):
-            RunFolder(tmp_path / "file" / "run").lock()
-
     @pytest.mark.parametrize("overwrite", [False, True])
     def test_the_lock_is_not_part_of_the_run(self, folder, recipe, overwrite):
         """Neither the file of a killed process, nor a lock that is held."""
@@ -224,10 +191,7 @@ class TestFiles:
     )
     def test_a_full_disk(self, folder, recipe, error):
         _begun(folder, recipe)
-        with (
-            pytest.raises(CascadeError, match="No space left"),
-            folder.writing(),
-        ):
+        with pytest.raises(CascadeError, match="No space left"), folder.writing():
             raise error
 
 

@@ -1,5 +1,3 @@
-"""Several seeds, and cross-validation."""
-
 import json
 from collections import Counter
 from dataclasses import replace
@@ -35,14 +33,6 @@ def finished(tmp_path_factory):
     return recipe, series.finish(command="cascade-srn train recipe.yaml --seeds 2")
 
 
-def test_each_seed_has_a_run_of_its_own(finished, tmp_path):
-    recipe, summaries = finished
-    assert [summary["seed"] for summary in summaries] == [0, 1]
-    weights = [f"{recipe.output}/seed-{seed}/best/model.safetensors" for seed in (0, 1)]
-    first, second = (open(path, "rb").read() for path in weights)  # noqa: SIM115
-    assert first != second
-
-
 def test_mean_and_deviation(finished):
     recipe, summaries = finished
     with open(f"{recipe.output}/seeds.json", encoding="utf-8") as handle:
@@ -62,12 +52,6 @@ def test_finished_seeds_are_left_out_when_resuming(finished):
     recipe, _ = finished
     series = Seeds(recipe, 3, processes=make_accelerator("cpu"), resume=True)
     assert [each.training.seed for each in series.to_run()] == [2]
-
-
-def test_all_are_run_again_when_overwriting(finished):
-    recipe, _ = finished
-    series = Seeds(recipe, 2, processes=make_accelerator("cpu"), overwrite=True)
-    assert [each.training.seed for each in series.to_run()] == [0, 1]
 
 
 def test_all_folders_are_checked_before_the_first_run(tmp_path):
@@ -114,10 +98,7 @@ def test_a_series_is_locked(tmp_path):
     with held_elsewhere(recipe.output), pytest.raises(ConfigError, match="run'"):
         Seeds(recipe, 2, processes=processes, overwrite=True)
     # A run of it, before the first one is begun.
-    with (
-        held_elsewhere(f"{recipe.output}/seed-1"),
-        pytest.raises(ConfigError, match="seed-1'"),
-    ):
+    with held_elsewhere(f"{recipe.output}/seed-1"), pytest.raises(ConfigError, match="seed-1'"):
         Seeds(recipe, 2, processes=processes, resume=True)
     series = Seeds(recipe, 2, processes=processes)
     assert not can_hold(recipe.output)
@@ -138,16 +119,6 @@ def test_every_label_has_about_the_same_share_in_each_part(n_parts):
         for label, count in total.items():
             assert found[label] == pytest.approx(count / n_parts, rel=0.15, abs=4), label
         assert len(part) == pytest.approx(len(documents) / n_parts, rel=0.25)
-
-
-def test_each_document_is_in_one_part_in_the_given_order():
-    documents = _random_documents(53)
-    parts = divide(documents, 5)
-    assert sorted(int(d.id) for part in parts for d in part) == list(range(53))
-    for part in parts:
-        assert part == [document for document in documents if document in part]
-    assert divide(documents, 5, seed=0) == parts
-    assert divide(documents, 5, seed=1) != parts
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -2,21 +2,19 @@
 
 import math
 import re
-import time
 
 import pytest
 import torch
-from tests.small_models import SENTENCES, examples, small_model
+from tests.small_models import examples, small_model
 from tests.tiny_encoders import FAMILY_PARAMETERS, tiny_encoder
 from torch import nn
 
 from cascade_srn.config import ModelSettings
 from cascade_srn.encoder.windows import FewShapes, LeastWork
 from cascade_srn.model.model import Model
-from cascade_srn.network.examples import Example
 from cascade_srn.schema import Schema
 from cascade_srn.training.settings import TrainingSettings
-from cascade_srn.training.step import LOSS_PARTS, AveragedWeights, Step, make_optimiser, schedule_shape
+from cascade_srn.training.step import LOSS_PARTS, AveragedWeights, Step, make_optimiser
 
 RATES = {"learning_rate": 1.0, "encoder_learning_rate": 0.1, "weight_decay": 0.5, "warmup": 0.2}
 
@@ -89,11 +87,6 @@ def test_a_schedule_goes_anywhere():
     assert optimiser.param_groups[-1]["lr"] == pytest.approx(0.375)
 
 
-def test_after_the_last_step_there_is_no_rate_left():
-    assert schedule_shape("linear", warmup=0.0, n_steps=4)(4) == 0.0
-    assert schedule_shape("cosine", warmup=0.0, n_steps=4)(4) == 0.0
-
-
 @pytest.mark.parametrize(("name", "kind"), [("adamw", "AdamW"), ("adam", "Adam")])
 def test_optimisers(name, kind):
     optimiser, _ = make_optimiser(small_model().cascade, TrainingSettings(optimiser=name, **RATES), 10)
@@ -153,13 +146,6 @@ def test_weights_come_back_after_an_error_too():
     with pytest.raises(KeyError):
         fail()
     assert torch.equal(module[0].weight, before)
-
-
-def test_the_module_can_keep_the_averages():
-    module = _module()
-    averaged = _changed(module)
-    averaged.copy_to_module()
-    assert all(torch.equal(value, averaged.state()[name]) for name, value in module.named_parameters())
 
 
 def test_restored_averages_continue_identically():
@@ -266,12 +252,6 @@ def test_gradients_are_clipped():
     assert norm.item() == pytest.approx(0.01, rel=1e-3)
 
 
-def test_a_batch_without_entities_and_relations():
-    model = small_model("early")
-    _step(model)([Example(SENTENCES[2])])
-    assert all(torch.isfinite(gradient).all() for gradient in _gradients(model).values())
-
-
 def test_done_is_called_after_each_part():
     parts = []
     step = _step(small_model(), settings={"accumulation": 2}, done=parts.append)
@@ -298,20 +278,6 @@ def test_a_batch_collated_ahead_is_the_one_collated_at_its_time():
     assert any(not torch.equal(gradient, results[0][name]) for name, gradient in _gradients(model).items())
 
 
-def test_errors_while_collating_ahead_are_raised_at_the_next_step(monkeypatch):
-    model = small_model("swift")
-    step = _step(model)
-    step(BATCH[:2], 0)
-
-    def broken(*arguments, **options):
-        raise ValueError("broken")
-
-    monkeypatch.setattr(type(model.collator), "training_batch", broken)
-    step._ahead = 1, step._collating.submit(step._collate, BATCH, 1)
-    with pytest.raises(ValueError, match="broken"):
-        step(BATCH, 1)
-
-
 def test_processes_corrupt_different_entities():
     """Each sentence twice, so that both processes have the same ones."""
     twice = [example for example in BATCH for _ in range(2)]
@@ -322,12 +288,3 @@ def test_processes_corrupt_different_entities():
         ((_, tensors),) = step._collate(twice, 0)
         given.append(tensors.given)
     assert any(not torch.equal(getattr(given[0], name), getattr(given[1], name)) for name in ("start", "last", "label"))
-
-
-def test_settle_waits_for_collation():
-    step = _step(small_model())
-    step(BATCH[:2], 0, BATCH[2:4])
-    ahead = step._collating.submit(time.sleep, 0.3)
-    step._ahead = 1, ahead
-    step.settle()
-    assert ahead.done()

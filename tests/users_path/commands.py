@@ -70,12 +70,5 @@ def succeed(*arguments: object, folder: Path) -> Outcome:
     return outcome
 
 
-def evaluated(model: str, data: object, *, folder: Path) -> dict[str, Any]:
-    """Return the scores of a model from ``cascade-srn evaluate --json``."""
-    succeed("evaluate", model, data, "--json", "scores.json", "--device", "cpu", folder=folder)
-    (record,) = read_json(folder / "scores.json")["models"]
-    return record["scores"]["directed"]
-
-
 def read_json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))

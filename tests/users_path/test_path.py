@@ -4,7 +4,7 @@ import re
 
 import pytest
 from tests.twelve_sentences import DOCUMENTS
-from tests.users_path.commands import NEWS, evaluated, read_json, run, succeed
+from tests.users_path.commands import NEWS, read_json, run
 
 from cascade_srn import read_documents, write_documents
 from cascade_srn.evaluation.scores import score_documents
@@ -44,15 +44,6 @@ class TestTraining:
             shown = [re.findall(r"\d+\.\d", row) for row in rows]
             assert shown == [_percentages(summary[split][task]["micro"]) for split in ("dev", "test")]
 
-    def test_files_of_the_run_folder(self, workplace, trained):
-        files = {"recipe.yaml", "environment.json", "data.json", "preflight.json", "log.jsonl", "curves.png"}
-        folders = {"tensorboard", "best", "last"}
-        assert {path.name for path in (workplace / "runs" / "news").iterdir()} == files | folders | {"summary.json"}
-
-    def test_the_model_has_the_thresholds_of_the_summary(self, extractor, summary):
-        assert extractor.model.settings.thresholds.to_dict() == summary["thresholds"]
-        assert extractor.model.settings.temperatures.to_dict() == summary["temperatures"]
-
 
 class TestEvaluation:
     def test_scores_equal_those_of_training(self, workplace, reported, summary):
@@ -68,25 +59,8 @@ class TestEvaluation:
             assert _row(reported.out, f"{protocol}, micro") == [*_percentages(micro), *counts]
             assert _row(reported.out, f"{protocol}, macro") == _percentages(macro)
 
-    def test_gold_entities(self, workplace, trained, gold, extractor):
-        options = ("--gold-entities", "--json", "given.json", "--device", "cpu")
-        text = succeed("evaluate", "runs/news/best", "examples/news/test.jsonl", *options, folder=workplace).out
-        (model,) = read_json(workplace / "given.json")["models"]
-        found = [extractor.relations(document, document.entities) for document in gold]
-        scores = score_documents(gold, found, schema=extractor.schema).to_dict()
-        assert model["scores"]["directed"] == {name: scores[name] for name in scores if name != "ner"}
-        row = _row(text, "re_strict, directed, micro, with gold entities")
-        assert row[:3] == _percentages(scores["re_strict"]["micro"])
-
 
 class TestReport:
-    def test_files_of_the_report(self, workplace, reported):
-        assert {path.name for path in (workplace / "report").iterdir()} == {
-            "report.html",
-            "analysis.json",
-            "scores.json",
-        }
-
     def test_the_page_shows_the_scores_and_every_sentence(self, workplace, reported, summary, gold):
         page = (workplace / "report" / "report.html").read_text(encoding="utf-8")
         text = re.sub(r"<[^>]*>", "", page)
@@ -102,15 +76,6 @@ class TestReport:
         assert analysis["scores"] == summary["test"]
         assert len(analysis["sentences"]) == sum(len(document.sentences) for document in gold)
         assert analysis["about"]["training data"] == "examples/news/train.jsonl"
-
-    def test_groups_and_errors_add_up_to_the_scores(self, analysis, summary):
-        entities, relations = (summary["test"][task]["micro"] for task in ("ner", "re_strict"))
-        groups = analysis["in_triples"]
-        for name in ("n_gold", "n_predicted", "n_correct"):
-            assert groups["in_triple"][name] + groups["out_of_triple"][name] == entities[name]
-        for errors, counts in ((analysis["entity_errors"], entities), (analysis["relation_errors"], relations)):
-            n_errors = counts["n_gold"] + counts["n_predicted"] - 2 * counts["n_correct"]
-            assert sum(kind["n"] for kind in errors["kinds"]) == n_errors
 
 
 class TestPrediction:
@@ -148,32 +113,6 @@ class TestPrediction:
 
 
 @pytest.fixture(scope="module")
-def kept(workplace, gold):
-    """Test documents that all formats can represent: no two entities on the same words, and our own words."""
-    documents = [d for d in gold if len({(e.start, e.end) for e in d.entities}) == len(d.entities)]
-    documents = [d for d in documents if _words(d) == [tuple(words) for words in segment(d.text)]]
-    assert len(documents) > 0.9 * len(gold)
-    write_documents(documents, workplace / "kept.jsonl")
-    return documents
-
-
-class TestFormats:
-    """A corpus converted to each format and back gives the same sentences and scores."""
-
-    # One of each kind that holds nested entities and relations. All pairs are in tests/formats/test_matrix.py.
-    @pytest.mark.parametrize("format", ["dygie", "spert", "brat", "jsonl", "label-studio", "doccano", "bioc"])
-    def test_sentences_and_scores(self, workplace, trained, kept, format):
-        there, back = f"kept-{format}{'' if format == 'brat' else '.json'}", f"kept-{format}-back.jsonl"
-        succeed("convert", "kept.jsonl", there, "--to", format, folder=workplace)
-        succeed("convert", there, back, "--from", format, folder=workplace)
-        assert _sentences(read_documents(workplace / there, format)) == _sentences(kept)
-        assert _sentences(read_documents(workplace / back)) == _sentences(kept)
-        scores = evaluated("runs/news/best", "kept.jsonl", folder=workplace)
-        assert scores["re_strict"]["micro"]["n_correct"] > 0
-        assert evaluated("runs/news/best", back, folder=workplace) == scores
-
-
-@pytest.fixture(scope="module")
 def finished(workplace, reported):
     write_documents(DOCUMENTS, workplace / "other.jsonl")
     (workplace / "mine").mkdir()
@@ -207,10 +146,6 @@ class TestFailures:
 
 def _files(folder):
     return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
-
-
-def _sentences(documents):
-    return [(s.words, s.entities, s.triples) for document in documents for s in document.sentences]
 
 
 def _row(text, protocol):

@@ -43,7 +43,7 @@ def annotate(
     )
     if not texts and (labels is not None or model is not None):
         raise ConfigError("labels and a model are only used to create a project", "Give texts as well", option="texts")
-    if texts and not _is_filled(project):
+    if texts and not (project.exists() and (not project.is_dir() or bool(os.listdir(project)))):
         from cascade_srn.apps.annotation.exchange import ProjectInput, create_project
 
         given = ProjectInput(texts=texts, labels=labels, model=model)
@@ -61,7 +61,3 @@ def annotate(
             typer.launch(address)
 
     serve_project(project, settings, on_ready=report)
-
-
-def _is_filled(folder: Path) -> bool:
-    return folder.exists() and (not folder.is_dir() or bool(os.listdir(folder)))

@@ -37,15 +37,12 @@ def run_benchmark(measure: Callable[[BenchmarkRun], Result], output: Path | None
     from rich.console import Console
 
     from cascade_srn.lab.benchmarks.measuring import BenchmarkRun
-    from cascade_srn.runs.display import ProgressRow, show_progress
+    from cascade_srn.runs.display import show_progress
     from cascade_srn.runs.process import sigterm_as_exit
-
-    def row(progress: ProgressRow) -> ProgressRow:
-        return progress
 
     with (
         sigterm_as_exit(),
-        show_progress(Console(stderr=True), row, counts=False, in_background=False) as display,
+        show_progress(Console(stderr=True), lambda row: row, counts=False, in_background=False) as display,
     ):
         run = BenchmarkRun(display.progress)
         result = measure(run)

@@ -13,14 +13,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cascade_srn.cli.failures import INTERRUPTED, mark_reported
-from cascade_srn.cli.options import BatchWords, Constraints, Device, Overlaps, Precision
+from cascade_srn.cli.options import (
+    BatchWords,
+    BundledModel,
+    Constraints,
+    Device,
+    Overlaps,
+    Precision,
+    SkippedParts,
+    make_settings,
+)
 from cascade_srn.config import require_choice
 from cascade_srn.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cascade_srn.apps.corpus import CorpusSettings, JobProgress, JobReport, StatusReport, VerifyReport
+    from cascade_srn.apps.corpus import JobProgress, JobReport, StatusReport, VerifyReport
     from cascade_srn.apps.corpus.engine import CorpusEngine
     from cascade_srn.apps.corpus.sample import Estimate
     from cascade_srn.config import Thresholds
@@ -59,9 +68,7 @@ def run(
         str | None,
         typer.Option("--output", "-o", metavar="DIR", help="Output folder: a new one, or with --resume that of a job."),
     ] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="M", help="Model folder, name or hub id. Default: the bundled model.")
-    ] = None,
+    model: BundledModel = None,
     engine: Annotated[
         str, typer.Option(metavar="local|ray", help="Worker processes on this machine, or Ray (extra: ray).")
     ] = "local",
@@ -89,10 +96,7 @@ def run(
     no_text: Annotated[
         bool, typer.Option("--no-text", help="Leave the texts out of the documents table, which saves space.")
     ] = False,
-    skip: Annotated[
-        str,
-        typer.Option(metavar="PART,…", help="Leave out parts of the texts: references, code, tables (with commas)."),
-    ] = "",
+    skip: SkippedParts = "",
     threshold: Annotated[
         list[str] | None,
         typer.Option(metavar="X|TURN=X|LABEL=X", help="Minimum score, 0 to 1, as for extract. Repeatable."),
@@ -139,33 +143,22 @@ def run(
     Documents that cannot be used are in the errors table, and the exit code is then 1.
     """
     from cascade_srn.apps.corpus import CorpusSettings, InputSettings
+    from cascade_srn.apps.corpus import run as run_job
 
     require_choice("engine", engine, ENGINES, option="engine")
     for name, value in (("address", address), ("gpus_per_worker", gpus_per_worker)):
         if value is not None and engine != "ray":
             raise ConfigError(f"{name} is {value!r}, but the engine is {engine!r}", "Use the engine ray", option=name)
-    settings = CorpusSettings(
-        inputs=InputSettings(
-            field=field,
-            id_field=id_field,
-            keep=_split(keep),
-            format=input_format,
-            shard_documents=shard_documents,
-            limit=limit,
-        ),
-        format=format,
-        overlaps=overlaps,
-        constraints=constraints,
+    given = locals()
+    settings = make_settings(
+        CorpusSettings,
+        given,
+        inputs=make_settings(InputSettings, given, keep=_split(keep), format=input_format),
         skip=_split(skip),
-        batch_words=batch_words,
-        device=device,
-        precision=precision,
-        threads=threads,
-        max_attempts=max_attempts,
         max_error_share=_parse_share(max_errors),
         store_text=not no_text,
     )
-    task, n_workers = _parse_array(array), _parse_workers(workers)
+    task, n_workers = _parse_array(array), parse_workers(workers)
     if threshold:
         settings = replace(settings, thresholds=_parse_thresholds(threshold, model))
     if dry_run:
@@ -176,52 +169,37 @@ def run(
     if output is None:
         raise ConfigError("no output folder was given", "Give a new folder", option="output")
     chosen = _make_engine(engine, n_workers, shard_timeout, address, gpus_per_worker)
-    report = _run_job(inputs, output, model, chosen, settings, task, resume=resume)
+    with showing_job("Continue with --resume.") as progress:
+        report = run_job(
+            inputs,
+            output,
+            model=model,
+            engine=chosen,
+            resume=resume,
+            settings=settings,
+            progress=progress,
+            array=task,
+        )
     typer.echo(_format_report(report, output, format))
     if report.rows["errors"]:
         raise typer.Exit(SOME_FAILED)
 
 
-def _run_job(
-    inputs: list[str],
-    output: str,
-    model: str | None,
-    engine: CorpusEngine,
-    settings: CorpusSettings,
-    array: tuple[int, int] | None,
-    *,
-    resume: bool,
-) -> JobReport:
-    """Run the job with its progress on standard error."""
-    from cascade_srn.apps.corpus import JobInterrupted, run
-
-    try:
-        with _show_job() as progress:
-            return run(
-                inputs,
-                output,
-                model=model,
-                engine=engine,
-                resume=resume,
-                settings=settings,
-                progress=progress,
-                array=array,
-            )
-    except JobInterrupted as stopped:
-        done = f"{stopped.report.n_shards_done:,} of {stopped.report.n_shards:,} shards are done"
-        typer.echo(f"Stopped. {done}. Continue with --resume.", err=True)
-        mark_reported(stopped)
-        raise typer.Exit(128 + stopped.signal if stopped.signal else INTERRUPTED) from stopped
-
-
 @contextmanager
-def _show_job() -> Iterator[Callable[[JobProgress], None]]:
-    """Show a bar on a terminal. A log gets a line a minute."""
+def showing_job(advice: str) -> Iterator[Callable[[JobProgress], None]]:
+    """Show the progress of a job on standard error. If a signal stops it, print how to continue it."""
+    from cascade_srn.apps.corpus import JobInterrupted
     from cascade_srn.apps.corpus.progress import ProgressView
     from cascade_srn.runs.display import show_progress
 
-    with show_progress(_console(), ProgressView().add) as display:
-        yield display.progress
+    try:
+        with show_progress(_console(), ProgressView().add) as display:
+            yield display.progress
+    except JobInterrupted as stopped:
+        done = f"{stopped.report.n_shards_done:,} of {stopped.report.n_shards:,} shards are done"
+        typer.echo(f"Stopped. {done}. {advice}", err=True)
+        mark_reported(stopped)
+        raise typer.Exit(128 + stopped.signal if stopped.signal else INTERRUPTED) from stopped
 
 
 def _console() -> Console:
@@ -266,7 +244,8 @@ def _split(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _parse_workers(text: str) -> int | str:
+def parse_workers(text: str) -> int | str:
+    """Return the number of workers, or "auto"."""
     if text == "auto":
         return text
     if not re.fullmatch("[0-9]+", text) or int(text) == 0:

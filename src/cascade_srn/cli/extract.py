@@ -12,12 +12,18 @@ import typer
 from cascade_srn.cli.failures import CLOSED_PIPE, FoldedNotes, discard_stdout, print_note, was_closed
 from cascade_srn.cli.options import (
     BatchWords,
+    BundledModel,
     Constraints,
     Device,
+    IdField,
     Overlaps,
     Precision,
+    RawText,
     SegmenterName,
+    SkippedParts,
+    Strict,
     TextField,
+    UnitOfText,
     find_segmenter,
 )
 from cascade_srn.config import check_overlaps
@@ -31,18 +37,9 @@ SOME_SKIPPED = 1
 
 
 def extract(
-    inputs: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[FILE|FOLDER|PATTERN|-]…",
-            help="Raw text: .txt, .jsonl, .csv, .tsv and .pdf files (also .gz, .xz, .bz2), .parquet files, folders, "
-            "quoted patterns, or - for standard input.",
-        ),
-    ] = None,
+    inputs: RawText = None,
     text: Annotated[list[str] | None, typer.Option(metavar="T", help="A text to extract from. Repeatable.")] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="M", help="Model folder, name or hub id. Default: the bundled model.")
-    ] = None,
+    model: BundledModel = None,
     format: Annotated[
         str | None,
         typer.Option(
@@ -54,15 +51,9 @@ def extract(
         Path | None,
         typer.Option("--output", "-o", metavar="P", help="Output file; a folder for brat. Default: standard output."),
     ] = None,
-    per: Annotated[
-        str,
-        typer.Option(
-            metavar="auto|file|line|record",
-            help="Unit that is one document. auto: a record of .jsonl, a whole .txt file. Tables: always a row.",
-        ),
-    ] = "auto",
+    per: UnitOfText = "auto",
     field: TextField = "text",
-    id_field: Annotated[str, typer.Option(help="Field of JSON records that contains the id of the document.")] = "id",
+    id_field: IdField = "id",
     keep: Annotated[
         str,
         typer.Option(metavar="NAME,…", help="Fields of the records to copy to the output: jsonl, csv, tsv or parquet."),
@@ -71,10 +62,7 @@ def extract(
         str | None, typer.Option(metavar="A,B,…", help="Extract only entities and relations of these types.")
     ] = None,
     segmenter: SegmenterName = "rules",
-    skip: Annotated[
-        str,
-        typer.Option(metavar="PART,…", help="Leave out parts of the texts: references, code, tables (with commas)."),
-    ] = "",
+    skip: SkippedParts = "",
     threshold: Annotated[
         list[str] | None,
         typer.Option(
@@ -88,7 +76,7 @@ def extract(
     batch_words: BatchWords = 4096,
     precision: Precision = "auto",
     device: Device = "auto",
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first unreadable text.")] = False,
+    strict: Strict = False,
 ) -> None:
     """Extract entities and relations from raw text.
 

@@ -5,13 +5,14 @@ from typing import Annotated, Any
 
 import typer
 
-from cascade_srn.cli.failures import join_lines, print_note
+from cascade_srn.cli.failures import join_lines
 from cascade_srn.cli.graph_ask import neighbours, path, trends, triples
+from cascade_srn.cli.graph_change import print_report, remove, sync, update
 from cascade_srn.cli.graph_serve import serve
 from cascade_srn.cli.options import make_settings
 
-app = typer.Typer(help="Build, ask, export and explore knowledge graphs.", no_args_is_help=True)
-for command in (triples, neighbours, path, trends, serve):
+app = typer.Typer(help="Build, change, ask, export and explore knowledge graphs.", no_args_is_help=True)
+for command in (triples, neighbours, path, trends, serve, update, remove, sync):
     app.command()(command)
 
 # Typed here, since importing the exports would slow down the help.
@@ -82,13 +83,7 @@ def build(
         acyclic=_as_list(acyclic),
     )
     report = build_graph(corpus, output, settings, overwrite=overwrite)
-    for note in report.notes:
-        print_note(note)
-    counts = report.counts
-    typer.echo(
-        f"{counts['nodes']:,} nodes and {counts['edges']:,} edges from {counts['mentions']:,} mentions and "
-        f"{counts['evidence']:,} relations of {counts['documents']:,} documents, in {output}"
-    )
+    print_report(report)
     _print_counts("merged", report.merges)
     _print_counts("left out", report.dropped)
     _print_counts("flagged", report.flags)

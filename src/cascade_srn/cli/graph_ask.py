@@ -245,13 +245,16 @@ def _print_sentences(row: Row, indent: str) -> None:
 
 def _print_csv(rows: Iterable[Row], columns: Mapping[str, str]) -> None:
     """Print CSV. A row with evidence is repeated for each of its sentences."""
+    from cascade_srn.formats.table import escape_cell
+
     rows = list(rows)
     sentences = _SENTENCE if any("evidence" in row for row in rows) else ()
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow([*columns, *sentences])
     for row in rows:
         for one in row.get("evidence") or [{}]:
-            writer.writerow([*(row[name] for name in columns.values()), *(one.get(name) for name in sentences)])
+            cells = [*(row[name] for name in columns.values()), *(one.get(name) for name in sentences)]
+            writer.writerow(map(escape_cell, cells))
 
 
 def _print_json(rows: Sequence[Row]) -> None:

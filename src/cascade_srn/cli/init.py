@@ -28,12 +28,19 @@ def init(
     ] = False,
     keep_escapes: KeepEscapes = False,
     map: LabelMapFile = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            metavar="E", help="Pretrained encoder to train: hub id or folder. Default: start from the bundled model."
+        ),
+    ] = None,
     device: Device = "auto",
 ) -> None:
     """Write a recipe for annotated documents, with comments, to train with or to edit.
 
-    The data are read to count labels and to suggest an encoder or a trained model, the number of epochs and the
-    documents for dev.
+    The data are read to count labels and to suggest where to start, how long to train, and the documents for dev.
+    Training starts from the bundled model, also with other labels, and nothing is downloaded, unless the text is not
+    English, an encoder is named, or there is a GPU and an encoder of base size in the cache.
 
     Examples:
 
@@ -55,7 +62,7 @@ def init(
         keep_escapes=keep_escapes,
         map=None if map is None else str(map),
     )
-    suggestion = RecipeSuggestion.for_data(settings, device=device)
+    suggestion = RecipeSuggestion.for_data(settings, encoder=encoder, device=device)
     suggestion.write(output, overwrite=overwrite)
     for name, summary in suggestion.summaries.items():
         typer.echo(f"{name}: {summary}")

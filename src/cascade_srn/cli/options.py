@@ -18,9 +18,11 @@ from cascade_srn.errors import ConfigError
 from cascade_srn.text.presplit import SEGMENTERS
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from cascade_srn.text.segment import Segmenter
 
-SettingsT = TypeVar("SettingsT", bound=Settings)
+SettingsT = TypeVar("SettingsT", bound="DataclassInstance")
 
 # Help for settings of several commands.
 COMMON = {
@@ -39,7 +41,6 @@ COMMON = {
 Device = Annotated[str, typer.Option(help=COMMON["device"])]
 Precision = Annotated[str, typer.Option(help=COMMON["precision"])]
 BatchWords = Annotated[int, typer.Option(help=COMMON["batch_words"])]
-SavedModel = Annotated[str | None, typer.Option(help=COMMON["model"])]
 Constraints = Annotated[
     str | None,
     typer.Option(
@@ -54,6 +55,30 @@ Overlaps = Annotated[
         help="Entities that share words: keep the best (flat), allow one inside another (nested), or keep all. "
         "Default: the choice stored with the model, else flat.",
     ),
+]
+# Raw text, and how to read it.
+RawText = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[FILE|FOLDER|PATTERN|-]…",
+        help="Raw text: .txt, .jsonl, .csv, .tsv and .pdf files (also .gz, .xz, .bz2), .parquet files, folders, "
+        "quoted patterns, or - for standard input.",
+    ),
+]
+UnitOfText = Annotated[
+    str,
+    typer.Option(
+        metavar="auto|file|line|record",
+        help="Unit that is one document. auto: a record of .jsonl, a whole .txt file. Tables: always a row.",
+    ),
+]
+IdField = Annotated[str, typer.Option(help="Field of JSON records that contains the id of the document.")]
+SkippedParts = Annotated[
+    str, typer.Option(metavar="PART,…", help="Leave out parts of the texts: references, code, tables (with commas).")
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first unreadable text.")]
+BundledModel = Annotated[
+    str | None, typer.Option(metavar="M", help="Model folder, name or hub id. Default: the bundled model.")
 ]
 # Options of the commands that serve a page.
 Host = Annotated[str, typer.Option(help="Address to listen on. 0.0.0.0: all addresses.")]

@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from cascade_srn.cli.failures import FoldedNotes, print_note
-from cascade_srn.cli.options import FORMAT_NAMES, Alignment, SegmenterName, TextField, find_segmenter
+from cascade_srn.cli.options import FORMAT_NAMES, Alignment, IdField, SegmenterName, TextField, find_segmenter
 from cascade_srn.errors import DataError, TrainingError
 
 app = typer.Typer(
@@ -18,7 +18,6 @@ app = typer.Typer(
 
 _Folder = Annotated[Path, typer.Argument(metavar="PROJECT", help="Folder of the project.")]
 _Per = Annotated[str, typer.Option(metavar="auto|file|line|record", help="Unit of raw text that is one document.")]
-_IdField = Annotated[str, typer.Option(help="Field of JSON records that contains the id of the document.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
 
 
@@ -51,7 +50,7 @@ def create(
     name: Annotated[str, typer.Option(help="Name of the project. Default: that of the folder.")] = "",
     per: _Per = "auto",
     field: TextField = "text",
-    id_field: _IdField = "id",
+    id_field: IdField = "id",
     from_format: Annotated[
         str | None, typer.Option("--from", metavar="F", help=f"Format of --data: {FORMAT_NAMES}. Default: detected.")
     ] = None,
@@ -107,7 +106,7 @@ def add(
     ],
     per: _Per = "auto",
     field: TextField = "text",
-    id_field: _IdField = "id",
+    id_field: IdField = "id",
     segmenter: SegmenterName = "rules",
 ) -> None:
     """Add raw text to a project. Documents that it has already are left out."""
@@ -166,7 +165,7 @@ def train(project: _Folder) -> None:
 
     Ctrl-C cancels the training. The model and suggestions before it are kept.
     """
-    from cascade_srn.apps.annotation.learning import CANCELLED, FAILED, Learner, describe_uncertainty
+    from cascade_srn.apps.annotation.learning import CANCELLED, FAILED, Learner, describe_uncertainty, finds_nothing
     from cascade_srn.apps.annotation.project import Project
     from cascade_srn.runs.process import sigterm_as_exit
 
@@ -196,6 +195,9 @@ def train(project: _Folder) -> None:
         raise TrainingError(found["message"], hint)
     typer.echo(_describe_point(found["curve"][-1]))
     typer.echo(describe_uncertainty(found["curve"]))
+    typer.echo(found["message"])
+    if finds_nothing(found["curve"][-1]) and not (folder / "training" / found["curve"][-1]["run"]).exists():
+        return
     typer.echo(f"The model is in {folder}/training/{found['curve'][-1]['run']}/run/best")
 
 

@@ -12,7 +12,19 @@ import typer
 
 from cascade_srn.cli.extract import SOME_SKIPPED, find_given_inputs
 from cascade_srn.cli.failures import FoldedNotes, print_note, was_closed
-from cascade_srn.cli.options import BatchWords, Device, Precision, SegmenterName, TextField, find_segmenter
+from cascade_srn.cli.options import (
+    BatchWords,
+    Device,
+    IdField,
+    Precision,
+    RawText,
+    SegmenterName,
+    SkippedParts,
+    Strict,
+    TextField,
+    UnitOfText,
+    find_segmenter,
+)
 from cascade_srn.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,14 +36,7 @@ if TYPE_CHECKING:
 
 
 def select(
-    inputs: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[FILE|FOLDER|PATTERN|-]…",
-            help="Raw text: .txt, .jsonl, .csv, .tsv and .pdf files (also .gz, .xz, .bz2), .parquet files, folders, "
-            "quoted patterns, or - for standard input.",
-        ),
-    ] = None,
+    inputs: RawText = None,
     n: Annotated[int, typer.Option("--n", "-n", metavar="N", help="Number of sentences or documents to select.")] = 200,
     model: Annotated[
         str | None,
@@ -61,27 +66,18 @@ def select(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="P", help="Output file. Default: standard output.")
     ] = None,
-    per: Annotated[
-        str,
-        typer.Option(
-            metavar="auto|file|line|record",
-            help="Unit that is one document. auto: a record of .jsonl, a whole .txt file. Tables: always a row.",
-        ),
-    ] = "auto",
+    per: UnitOfText = "auto",
     field: TextField = "text",
-    id_field: Annotated[str, typer.Option(help="Field of JSON records that contains the id of the document.")] = "id",
+    id_field: IdField = "id",
     segmenter: SegmenterName = "rules",
-    skip: Annotated[
-        str,
-        typer.Option(metavar="PART,…", help="Leave out parts of the texts: references, code, tables (with commas)."),
-    ] = "",
+    skip: SkippedParts = "",
     min_words: Annotated[int, typer.Option(metavar="N", help="Leave out sentences with fewer words.")] = 4,
     max_words: Annotated[int, typer.Option(metavar="N", help="Leave out sentences with more words.")] = 100,
     seed: Annotated[int, typer.Option(help="Seed of random choices.")] = 0,
     batch_words: BatchWords = 4096,
     precision: Precision = "auto",
     device: Device = "auto",
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first unreadable text.")] = False,
+    strict: Strict = False,
 ) -> None:
     """Select the sentences or documents that help most when they are annotated, best first.
 

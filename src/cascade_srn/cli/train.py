@@ -43,6 +43,9 @@ def train(
         ),
     ] = None,
     jobs: Jobs = 1,
+    onnx: Annotated[
+        bool, typer.Option("--onnx/--no-onnx", help="Add the form of the model that is fast on a CPU. Takes seconds.")
+    ] = True,
     device: Device = "auto",
 ) -> None:
     """Train a model from a recipe and score it on dev and test.
@@ -52,7 +55,7 @@ def train(
     """
     from cascade_srn.runs.display import console_for
     from cascade_srn.runs.process import end_processes, make_accelerator
-    from cascade_srn.training.display import describe_failure, describe_scores
+    from cascade_srn.training.display import describe_failure, describe_in_words, describe_scores
     from cascade_srn.training.recipe import load_recipe
 
     changes = [*(overrides or []), *([] if folds is None else [f"data.folds={folds}"])]
@@ -77,8 +80,27 @@ def train(
     console.print(describe_scores(summaries, kind))
     if failure := describe_failure(summaries, kind):
         console.print(failure)
+    if series is None:
+        if words := describe_in_words(summaries[0]):
+            console.print(words)
+        if onnx and processes.is_main_process:
+            _add_onnx(f"{loaded.output}/best", console)
     console.print(f"The model is in {loaded.output if series is None else f'{loaded.output}/{kind}-N'}/best")
     end_processes()
+
+
+def _add_onnx(folder: str, console: Console) -> None:
+    """Add the ONNX form to a trained model. A model that has none still runs on PyTorch."""
+    from cascade_srn.errors import CascadeError
+
+    try:
+        from cascade_srn.training.export.run import add_light_files
+
+        with console.status("Adding the ONNX form …"):
+            add_light_files(folder)
+    except (CascadeError, ImportError) as error:
+        reason = error.problem if isinstance(error, CascadeError) else str(error)
+        console.print(f"The model has no ONNX form and runs on PyTorch only ({reason}).")
 
 
 def check_jobs(jobs: int, *, is_series: bool) -> None:
@@ -129,6 +151,7 @@ def _run_to_end(
     recipe: Recipe, console: Console, started: list[Run], *, resume: bool, overwrite: bool, device: str
 ) -> Summary:
     """Train one model. The run is appended to ``started`` before its first step."""
+    from cascade_srn.storage.atomic import clean_leftovers
     from cascade_srn.training.corpus import compute_checksums
     from cascade_srn.training.display import display
     from cascade_srn.training.run import Run
@@ -138,6 +161,7 @@ def _run_to_end(
     if resume and folder.is_finished:
         folder.check(recipe, resume=True, overwrite=overwrite)
         folder.refuse_other_data(compute_checksums(recipe.data))
+        clean_leftovers(folder.path)  # a kill right after the summary leaves an empty one
         console.print(f"The run in {recipe.output} is finished; there is nothing to resume.")
         return folder.read_summary()
     run = Run(recipe, resume=resume, overwrite=overwrite, device=device)

@@ -18,7 +18,7 @@ from cascade_srn.config import POOLINGS, require_choice
 from cascade_srn.encoder.config_checks import FLOATS, check_encoder
 from cascade_srn.encoder.pieces import RowBatch
 from cascade_srn.errors import ModelError
-from cascade_srn.storage.bundled import hub_is_out_of_reach, is_model
+from cascade_srn.storage.bundled import DEFAULT, hub_is_out_of_reach, is_model
 
 if TYPE_CHECKING:
     from cascade_srn.encoder.cuda_graphs.training import CudaGraphs
@@ -318,6 +318,11 @@ def _load(name: str, what: str, load: Callable[..., Any]) -> Any:
     except Exception as error:
         if not exists:
             _refuse_downloaded_code(name)
+        if cached_only:
+            raise ModelError(
+                f"the {what} {name!r} is no folder, the hub cannot be reached, and the cache does not have it",
+                f"Start from the bundled model, which needs no network (model.start: {DEFAULT}), or give a folder",
+            ) from error
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(
             f"the {what} {name!r} could not be loaded ({reason})", "Check the name, and the network if it is a hub id"

@@ -47,14 +47,7 @@ class SpecialPieces:
 
 
 class TokenizedWords:
-    """Tokenizes words one by one and caches their pieces. Several threads may use it.
-
-    Args:
-        tokenizer: A tokenizer, whose settings are changed.
-        special: Its special pieces.
-        text_form: Form of the words that is tokenized, see :func:`cascade_srn.text.forms.model_words`.
-        cache_size: Largest number of words in the cache.
-    """
+    """Tokenizes words one by one and caches their pieces. Several threads may use it."""
 
     def __init__(self, tokenizer: Tokenizer, special: SpecialPieces, *, text_form: str, cache_size: int) -> None:
         self.backend = _prepare_for_words(tokenizer)

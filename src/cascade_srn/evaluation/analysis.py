@@ -162,31 +162,21 @@ def _side(entities: Iterable[JudgedEntity], relations: Iterable[JudgedRelation])
 
 @dataclass(frozen=True)
 class Analysis:
-    """Figures of one set of predictions, made by :func:`analyse`. Each is computed when it is used first.
+    """Figures of one set of predictions, made by :func:`analyse`. Each is computed when it is used first."""
 
-    Attributes:
-        gold: Annotated documents.
-        predicted: Predictions on the same documents and words.
-        schema: Label set of both.
-        symmetric: Policy for symmetric relations.
-        entities: Source of the entities: "predicted" by the model, or "gold" entities that the model was given. With
-            gold entities, there are no figures about entities alone: they say nothing about the model, and a perfect
-            NER score could be copied into a table by mistake.
-        training: Documents of the training data, or None.
-        about: Names to show with the figures, for example of the model and the data.
-        segmentation: Fit of the model's words and sentences, if it predicted from raw text.
-        constraints: "on" if the constraints were applied to the predictions, else "off".
-    """
-
-    gold: Sequence[Document]
-    predicted: Sequence[Document]
-    schema: Schema
-    symmetric: str = "directed"
+    gold: Sequence[Document]  # Annotated documents
+    predicted: Sequence[Document]  # Predictions on the same documents and words
+    schema: Schema  # Label set of both
+    symmetric: str = "directed"  # Policy for symmetric relations
+    # Source of the entities: "predicted" by the model, or "gold" entities that the model was given. With gold entities,
+    # there are no figures about entities alone: they say nothing about the model, and a perfect NER score could be
+    # copied into a table by mistake.
     entities: str = "predicted"
-    training: Sequence[Document] | None = None
+    training: Sequence[Document] | None = None  # Documents of the training data, or None
+    # Names to show with the figures, for example of the model and the data
     about: Mapping[str, str] = field(default_factory=dict)
-    segmentation: Segmentation | None = None
-    constraints: str = "off"
+    segmentation: Segmentation | None = None  # Fit of the model's words and sentences, if it predicted from raw text
+    constraints: str = "off"  # "on" if the constraints were applied to the predictions, else "off"
 
     @property
     def condition(self) -> str:

@@ -2,18 +2,7 @@
 
 Entities are counted as in ``ner`` and relations as in ``re_strict``. A gold item is in the group that gold gives it. A
 correct prediction is in the group of its gold item, a wrong prediction in the group that the prediction gives it. The
-groups of a breakdown therefore add up to the scores. Lengths and distances are in words.
-
-* ``sentence_length``: length of the sentence.
-* ``brackets``: whether the sentence has a round bracket.
-* ``entity_length``: length of the entity, or of the longer argument of a relation.
-* ``argument_distance`` (relations): words between the two arguments. Arguments that share a word are a separate group.
-* ``nesting``: ``nested`` if another entity of the same side lies within the entity, around it or on the same words;
-  ``crossing`` if they share some words; otherwise ``flat``. A relation has the first of these that applies to one of
-  its arguments.
-* ``entity_text``: ``seen`` if the training documents annotate the same words, ignoring case, with the same type;
-  ``seen as another type`` if with other types only; otherwise ``unseen``. A relation has ``both``, ``one`` or ``none``
-  of its arguments' texts seen, with any type.
+groups of a breakdown therefore add up to the scores. See docs/evaluation.md for the groups.
 """
 
 from bisect import bisect_right

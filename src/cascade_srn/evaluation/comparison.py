@@ -1,20 +1,8 @@
-"""Compare models by a paired bootstrap of the difference in micro F1.
+"""Compare models by a paired bootstrap of the difference in micro F1 (docs/comparison.md).
 
-A test set is one sample of the texts there are. The bootstrap draws many samples of the same size from it, with
-replacement, and scores both sides on each of them. The 95 % interval covers the middle 95 % of the differences
-(percentile interval). The two-sided p-value is twice the share of resamples in which the difference is zero or has the
-other sign. One is added to both counts, so that it is never 0. In a paired bootstrap, both sides are scored on the same
-draws, so that texts that are hard for both cancel out.
-
-Documents are drawn by default. Sentences of a document share its topic, its terms and its annotator, and intervals from
-independent sentences are too narrow. ``unit="sentence"`` is for data with few or meaningless documents.
-
-A side can have several models, such as the seeds of one recipe. Its figure is the mean of their F1, and models are
-drawn, too, so that the interval is about the recipe and not only about these seeds. The interval of a side with one
-model is about that model. Few seeds understate the variation between seeds.
-
-F1 is a function of counts that add up. A resample is therefore one product of the draw counts with the counts of each
-document, and nothing is scored again.
+Documents are drawn by default, because sentences of a document are not independent. A side can have several models,
+such as the seeds of one recipe, which are drawn, too. F1 is a function of counts that add up. A resample is therefore
+one product of the draw counts with the counts of each document, and nothing is scored again.
 """
 
 from collections.abc import Callable, Sequence
@@ -130,9 +118,6 @@ def compare(
     bootstrap: Bootstrap = Bootstrap(),  # noqa: B008 (frozen)
 ) -> dict[str, Difference]:
     """Compare two sides, each with the predictions of one or more models: the difference in micro F1 by task."""
-    for name, side in (("first", first), ("second", second)):
-        if not side:
-            raise ConfigError(f"the {name} side of the comparison has no model", "Pass the predictions of at least one")
     counts = [
         np.stack([count_units(gold, model, schema=schema, symmetric=symmetric, unit=bootstrap.unit) for model in side])
         for side in (first, second)

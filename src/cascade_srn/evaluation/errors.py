@@ -1,17 +1,8 @@
 """Kinds of errors, confusion tables of types, false positives, and violations of the schema's constraints.
 
 Each error has exactly one kind, the first that applies. A wrong prediction and the gold item in its place are two
-errors, as they are for precision and recall.
-
-A confusion table counts gold types against predicted types on the same words. Entities match by their words, and
-relations by the words of both arguments, as in ``re_boundaries``. Items that both sides have are on the diagonal. Of
-the remaining items at one place, gold and predicted types pair up in the order of the schema. Items without a partner
-count against "none". A row adds up to the gold items of its type, a column to the predicted items, and the diagonal to
-the correct items.
-
-False positives are predictions in sentences where gold has nothing to find. A model that is applied to new text meets
-many sentences without entities or relations. Precision on annotated data says little about them, because most sentences
-of a corpus have some.
+errors, as they are for precision and recall. Of the items at one place that gold and predictions do not share, types
+pair up in the order of the schema, and items without a partner count against "none". See docs/evaluation.md.
 """
 
 from collections import Counter

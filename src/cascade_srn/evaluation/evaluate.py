@@ -23,7 +23,9 @@ from cascade_srn.evaluation.predictions import (
 )
 from cascade_srn.evaluation.result import EvaluatedModel, Evaluation, display_name, display_names
 from cascade_srn.extractor import Extractor
+from cascade_srn.formats.alignment import Align
 from cascade_srn.formats.files import replacing
+from cascade_srn.formats.registry import read_documents
 from cascade_srn.formats.reports import ReadReport
 from cascade_srn.schema import Schema
 from cascade_srn.storage.atomic import try_writing
@@ -60,6 +62,18 @@ def run_model(
     seconds = time.perf_counter() - started
     overlaps = None if gold_entities else extractor.overlaps
     return EvaluatedModel(name, extractor.schema, predicted, seconds, settings.joint, overlaps, extractor.constraints)
+
+
+def read_annotated(
+    path: str, format: str | None, align: Align, on_read: Callable[[ReadReport], None]
+) -> list[Document]:
+    """Read documents that must have entities. ``on_read`` gets the report of the reader."""
+    stream = read_documents(path, format=format, align=align)
+    documents = list(stream)
+    on_read(stream.report)
+    if not stream.report.entities:
+        raise DataError(f"{path!r} has no entities", "Use annotated documents")
+    return documents
 
 
 def check_labels(schema: Schema, documents: Sequence[Document], *, model: str, data: str) -> None:

@@ -1,15 +1,8 @@
 """Compare annotations of the same text that have different words and sentences, by character offsets.
 
-A user has text, not the words of a corpus. :func:`rebuild_text` gives annotated documents the text that a person would
-have, and a model extracts from that text with its own sentences and words. :func:`align_by_characters` then cuts both
-sides into common words and sentences, without moving an annotation:
-
-* A common word ends wherever a word of either side starts or ends. Two annotations have the same common words if and
-  only if they have the same characters.
-* A common sentence ends where the sentences of both sides end. Annotations of both sides are therefore within one
-  sentence. A gold relation between two predicted sentences cannot be predicted, and counts as missed.
-
-The results have the same words and sentences on both sides, and can be scored, analysed and compared like any others.
+:func:`rebuild_text` gives annotated documents the text that a person would have, from which a model extracts.
+:func:`align_by_characters` cuts both sides into common words, which end wherever a word of either side starts or ends,
+and into common sentences, which end where the sentences of both sides end. No annotation is moved.
 """
 
 from __future__ import annotations
@@ -196,24 +189,17 @@ def restore_words(document: Document) -> Document:
 
 @dataclass(frozen=True)
 class Segmentation:
-    """How well the sentences and words of a segmenter fit gold annotations.
+    """How well the sentences and words of a segmenter fit gold annotations."""
 
-    Attributes:
-        n_gold_sentences: Sentences in gold.
-        n_sentences: Sentences of the segmenter.
-        sentence_breaks: Ends of a gold sentence before another one: those at which the segmenter starts a sentence,
-            and all of them.
-        entity_boundaries: Starts and ends of gold entities: those at which a word of the segmenter starts or ends, and
-            all of them.
-        entities: Gold entities: those with both boundaries in one sentence of the segmenter, and all of them.
-        relations: Gold relations: those with two such entities in one sentence of the segmenter, and all of them.
-    """
-
-    n_gold_sentences: int = 0
-    n_sentences: int = 0
+    n_gold_sentences: int = 0  # Sentences in gold
+    n_sentences: int = 0  # Sentences of the segmenter
+    # Ends of a gold sentence before another one: those at which the segmenter starts a sentence, and all of them
     sentence_breaks: tuple[int, int] = (0, 0)
+    # Starts and ends of gold entities: those at which a word of the segmenter starts or ends, and all of them
     entity_boundaries: tuple[int, int] = (0, 0)
+    # Gold entities: those with both boundaries in one sentence of the segmenter, and all of them
     entities: tuple[int, int] = (0, 0)
+    # Gold relations: those with two such entities in one sentence of the segmenter, and all of them
     relations: tuple[int, int] = (0, 0)
 
     @property

@@ -73,11 +73,6 @@ def read_predictions(
 def match_documents(gold: Sequence[Document], predicted: Sequence[Document], name: str) -> list[Document]:
     """Return the predictions for each gold document, with its words, or with other words of its text.
 
-    Args:
-        gold: Documents of the data.
-        predicted: Documents of a file, cut in any way.
-        name: Name of the file, for messages.
-
     Raises:
         AnnotationError: The predictions are for other words. The message names the first difference.
     """

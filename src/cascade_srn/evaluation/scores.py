@@ -75,18 +75,13 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class TaskScores:
-    """Scores of one task.
+    """Scores of one task."""
 
-    Attributes:
-        name: Name of the task.
-        counts: Counts over all labels, for micro averages.
-        per_label: Counts of each label that occurs in gold or in the predictions, in the order of the schema. Macro
-            averages are means over these labels. Other labels have no F1, and counting them as 0 would make macro
-            averages depend on the labels that a test set lacks.
-    """
-
-    name: str
-    counts: Counts
+    name: str  # Name of the task
+    counts: Counts  # Counts over all labels, for micro averages
+    # Counts of each label that occurs in gold or in the predictions, in the order of the schema. Macro averages are
+    # means over these labels. Other labels have no F1, and counting them as 0 would make macro averages depend on the
+    # labels that a test set lacks.
     per_label: dict[str, Counts]
 
     @property
@@ -295,14 +290,13 @@ def summarise_groups(
     *,
     symmetric: str,
     condition: str = "",
-    exclude: Sequence[str] = (),
 ) -> list[Figure]:
     """Compute mean and standard deviation over models for each group of one breakdown that has items.
 
     Each model has the counts of the groups by task.
     """
     found: list[Figure] = []
-    for task in (task for task in models[0] if task not in exclude):
+    for task in models[0]:
         for group in models[0][task]:
             counts = [model[task][group] for model in models]
             if any(one.n_gold or one.n_predicted for one in counts):

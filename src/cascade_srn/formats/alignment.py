@@ -41,14 +41,7 @@ def check_align(align: str) -> None:
 
 
 class WordMap:
-    """Words of a document by their character offsets, to look up many spans.
-
-    Args:
-        text: Text of the document.
-        sentences: Half-open character offsets of the words of each sentence, in ascending order.
-        document: Id of the document, for messages.
-        made: Whether the words come from a segmenter instead of the data.
-    """
+    """Words of a document by their character offsets, to look up many spans."""
 
     def __init__(self, text: str, sentences: Sequence[Offsets], *, document: str = "", made: bool = False) -> None:
         self.text = text

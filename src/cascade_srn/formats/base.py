@@ -166,24 +166,14 @@ def _joined(document: Document) -> str:
 
 @dataclass(frozen=True)
 class Format:
-    """Format of annotated documents: how to recognise, read and write it.
+    """Format of annotated documents: how to recognise, read and write it."""
 
-    Attributes:
-        name: Name of the format in options.
-        suffixes: File name suffixes that are specific to this format.
-        sniff: Returns whether the beginning of a file's text (empty for a folder) and its path look like this format.
-        read: Yields the documents of a path.
-        write: Writes documents to a path.
-        folder: Whether a folder can be read and written.
-        loses: What the format cannot represent, by the names of :data:`LOSSES`.
-        keeps_clusters: Whether it has a place for coreference clusters. Otherwise they count as lost.
-    """
-
-    name: str
-    suffixes: tuple[str, ...]
+    name: str  # Name of the format in options
+    suffixes: tuple[str, ...]  # File name suffixes that are specific to this format
+    # Returns whether the beginning of a file's text (empty for a folder) and its path look like this format
     sniff: Callable[[str, Path], bool]
-    read: Callable[[Path, ReadContext], Iterator[Document]]
-    write: Callable[[Iterable[Document], Path], None]
-    folder: bool = False
-    loses: tuple[str, ...] = ()
-    keeps_clusters: bool = False
+    read: Callable[[Path, ReadContext], Iterator[Document]]  # Yields the documents of a path
+    write: Callable[[Iterable[Document], Path], None]  # Writes documents to a path
+    folder: bool = False  # Whether a folder can be read and written
+    loses: tuple[str, ...] = ()  # What the format cannot represent, by the names of :data:`LOSSES`
+    keeps_clusters: bool = False  # Whether it has a place for coreference clusters. Otherwise they count as lost.

@@ -13,7 +13,7 @@ from typing import IO, Any, BinaryIO, NoReturn
 
 from cascade_srn.errors import DataError, short_repr
 from cascade_srn.formats.alignment import Align
-from cascade_srn.formats.base import Format, MalformedInput, ReadContext, Segmenter, read_strictly
+from cascade_srn.formats.base import Format, MalformedInput, ReadContext, Segmenter, UnreadLists, read_strictly
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.label_map import LabelMap
 from cascade_srn.formats.reports import Occurrence, Place, ReadReport
@@ -279,10 +279,7 @@ class DocumentStream:
         self.format = format.name
         self.report = ReadReport()
         self._format = format
-        self._strict = strict
-        self._align: Align = align
-        self._segmenter = segmenter
-        self._keep_escapes = keep_escapes
+        self._context = ReadContext(strict, align, segmenter, keep_escapes=keep_escapes)
         self._labels = labels
         self._started = False
 
@@ -292,8 +289,7 @@ class DocumentStream:
             raise stream_error(self.path)
         self._started = True
         self.report = ReadReport()
-        context = ReadContext(self._strict, self._align, self._segmenter, self.report, self._keep_escapes)
-        return self._documents(context)
+        return self._documents(replace(self._context, report=self.report, unread=UnreadLists()))
 
     def _documents(self, context: ReadContext) -> Iterator[Document]:
         limits = read_limits()
@@ -321,6 +317,6 @@ class DocumentStream:
 
     def __repr__(self) -> str:
         return (
-            f"DocumentStream({str(self.path)!r}, format={self.format!r}, strict={self._strict}, "
-            f"align={self._align!r}): iterate to read, then see .report"
+            f"DocumentStream({str(self.path)!r}, format={self.format!r}, strict={self._context.strict}, "
+            f"align={self._context.align!r}): iterate to read, then see .report"
         )

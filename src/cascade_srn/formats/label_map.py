@@ -17,20 +17,16 @@ _OTHERS = ("keep", "drop", "error")
 class LabelMap:
     """New names of labels.
 
-    Attributes:
-        entities: New name of each entity type; None drops its entities and their relations.
-        relations: New name of each relation type; None drops its relations.
-        others: What to do with labels that are not listed: "keep", "drop" or "error".
-        source: File that the map was read from, for messages.
-
     Example:
         >>> LabelMap({"Meth": "Method", "Material": None}).apply(document)
     """
 
+    # New name of each entity type; None drops its entities and their relations
     entities: Mapping[str, str | None] = field(default_factory=dict)
+    # New name of each relation type; None drops its relations
     relations: Mapping[str, str | None] = field(default_factory=dict)
-    others: str = "keep"
-    source: str = "the label map"
+    others: str = "keep"  # What to do with labels that are not listed: "keep", "drop" or "error"
+    source: str = "the label map"  # File that the map was read from, for messages
 
     @classmethod
     def read(cls, path: str | Path) -> "LabelMap":

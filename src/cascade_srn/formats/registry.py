@@ -107,7 +107,7 @@ def read_documents(
     check_align(align)
     if not os.path.exists(path):  # unlike Path.exists, False for an invalid path
         raise DataError(f"{path} does not exist", "Check the path and the working folder")
-    chosen = _guess_format(path) if format is None else _get_format(format)
+    chosen = _guess_format(path) if format is None else find_format(format)
     if path.is_dir() and not chosen.folder:
         raise DataError(
             f"{path} is a folder, but a document in the format {chosen.name!r} is a file",
@@ -146,7 +146,7 @@ def write_documents(
         clue = f"the suffix {path.suffix!r}" if path.suffix else "a path without a suffix"
         chosen = _choose_only(matches, f"the format of {path} is not known", clue)
     else:
-        chosen = _get_format(format)
+        chosen = find_format(format)
     if os.path.isdir(path) and not chosen.folder:
         raise DataError(f"{path} is a folder, but the format {chosen.name!r} is a file", "Pass the path of a file")
     if is_compressed(path) and chosen is BRAT:
@@ -182,7 +182,8 @@ def _matches_path(path: Path, format: Format) -> bool:
     return plain_name(path).suffix in format.suffixes
 
 
-def _get_format(name: str) -> Format:
+def find_format(name: str) -> Format:
+    """Return a format by its name."""
     if name not in FORMATS:
         raise DataError(f"the format {name!r} does not exist", did_you_mean(str(name), FORMATS), option="format")
     return FORMATS[name]

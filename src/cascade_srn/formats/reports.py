@@ -50,29 +50,19 @@ class Occurrence:
 
 @dataclass
 class ReadReport:
-    """Report of one pass over the input.
+    """Report of one pass over the input."""
 
-    Attributes:
-        documents: Number of documents that were read.
-        sentences: Number of their sentences.
-        entities: Number of their entities.
-        relations: Number of their relations.
-        clusters: Number of their coreference clusters.
-        skipped: Number of malformed parts that were skipped, by kind, such as ``"entity: index out of range"``. Empty
-            unless the reader has ``strict=False``.
-        noted: Number of other notes by kind: repeated relations, expanded spans, escaped tokens, and fields that are
-            not read.
-        examples: The first occurrences of each kind.
-    """
-
-    documents: int = 0
-    sentences: int = 0
-    entities: int = 0
-    relations: int = 0
-    clusters: int = 0
+    documents: int = 0  # Number of documents that were read
+    sentences: int = 0  # Number of their sentences
+    entities: int = 0  # Number of their entities
+    relations: int = 0  # Number of their relations
+    clusters: int = 0  # Number of their coreference clusters
+    # Number of malformed parts that were skipped, by kind, such as ``"entity: index out of range"``. Empty unless the
+    # reader has ``strict=False``.
     skipped: Counter[str] = field(default_factory=Counter)
+    # Number of other notes by kind: repeated relations, expanded spans, escaped tokens, and fields that are not read
     noted: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, list[Occurrence]] = field(default_factory=dict)
+    examples: dict[str, list[Occurrence]] = field(default_factory=dict)  # The first occurrences of each kind
 
     @property
     def n_skipped(self) -> int:
@@ -117,17 +107,11 @@ class ReadReport:
 
 @dataclass
 class WriteReport:
-    """Report of :func:`cascade_srn.formats.registry.write_documents`.
+    """Report of :func:`cascade_srn.formats.registry.write_documents`."""
 
-    Attributes:
-        format: Name of the format.
-        documents: Number of documents that were written.
-        lost: Number of things that the format cannot represent, by kind.
-    """
-
-    format: str
-    documents: int = 0
-    lost: Counter[str] = field(default_factory=Counter)
+    format: str  # Name of the format
+    documents: int = 0  # Number of documents that were written
+    lost: Counter[str] = field(default_factory=Counter)  # Number of things that the format cannot represent, by kind
 
     def __str__(self) -> str:
         losses = ", ".join(f"{kind} ({count})" for kind, count in self.lost.items())

@@ -23,23 +23,14 @@ _SNIFFED = 200
 
 @dataclass(frozen=True, slots=True)
 class StandoffEntity:
-    """Entity of a tool's export.
+    """Entity of a tool's export."""
 
-    Attributes:
-        key: Id that relations refer to.
-        start: First character.
-        end: Character after the last.
-        label: Entity type.
-        text: Text of the entity as the export states it, to check the offsets; None if it does not.
-        score: Score of a model.
-    """
-
-    key: object
-    start: int
-    end: int
-    label: str
-    text: str | None = None
-    score: float | None = None
+    key: object  # Id that relations refer to
+    start: int  # First character
+    end: int  # Character after the last
+    label: str  # Entity type
+    text: str | None = None  # Text of the entity as the export states it, to check the offsets; None if it does not
+    score: float | None = None  # Score of a model
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +45,7 @@ class Link:
 
 @dataclass(frozen=True)
 class StandoffReader:
-    """Builder of a document from the items of a record.
-
-    Args:
-        record: The record, with the id of its document in its place.
-        text: Text of the document.
-        context: Options and report.
-        words: Half-open offsets of the words of each sentence; None: the segmenter makes them.
-    """
+    """Builder of a document from the items of a record."""
 
     record: Value
     text: str

@@ -3,11 +3,15 @@
 Columns of an entity: ``document``, ``text``, ``start``, ``end``, ``label`` and ``score``. A relation has ``relation``,
 ``tail_start``, ``tail_end`` and ``tail_label`` as well. The text stands in the first row of its document. A row without
 ``start`` is a document without entities.
+
+Spreadsheet programs run a text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return as a formula. In
+CSV and TSV files such a text is written with an apostrophe in front of it, which the reader removes.
 """
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -29,6 +33,25 @@ _REQUIRED = ("text", "start", "end", "label")
 _SUFFIXES = (".csv", ".tsv", ".parquet")
 # Other names of the column that identifies a document.
 _IDS = ("document", "document_id", "doc_id", "id")
+# Regular expressions that DuckDB reads as well. Apostrophes in front are counted, so that any text can be read back.
+FORMULA, NUMBER = r"'*[=+\-@\t\r]", r"[+\-]?[0-9]+(\.[0-9]*)?([eE][+\-]?[0-9]+)?"
+
+
+def escape_cell(value: Any) -> Any:
+    """Return a value for a CSV file that no spreadsheet program runs as a formula. Numbers stay as they are."""
+    if isinstance(value, str) and re.match(FORMULA, value) and not re.fullmatch(NUMBER, value):
+        return f"'{value}"
+    return value
+
+
+def escape_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with the values of :func:`escape_cell`."""
+    return {name: escape_cell(value) for name, value in row.items()}
+
+
+def unescape_cell(text: str) -> str:
+    """Return the text that :func:`escape_cell` was given."""
+    return text[1:] if text.startswith("'") and re.match(FORMULA, text) else text
 
 
 def sniff(head: str, path: Path) -> bool:
@@ -64,7 +87,8 @@ def _read_text(path: Path) -> Iterator[Value]:
             if None in record:
                 where = f"{path}, line {reader.line_num}"
                 raise DataError(f"{where}: the row has more columns than the header", "Quote values with a delimiter")
-            yield _row({name: record[given] or None for name, given in names.items()}, path, f"line {reader.line_num}")
+            values = {name: unescape_cell(record[given] or "") or None for name, given in names.items()}
+            yield _row(values, path, f"line {reader.line_num}")
     except csv.Error as error:
         raise DataError(f"{path}, line {reader.line_num}: {error}", "Check the quotes and delimiters") from error
 
@@ -173,7 +197,7 @@ def write(documents: Iterable[Document], path: Path) -> None:
         text = io.TextIOWrapper(handle, encoding="utf-8", newline="", write_through=True)
         writer = csv.DictWriter(text, COLUMNS, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows(map(escape_row, rows))
         text.detach()
 
 

@@ -154,7 +154,7 @@ class Locator:
 
     def _find_fuzzily(self, name: str) -> list[Match]:
         """Return the one place whose words are all similar, with the same numbers."""
-        wanted = _split(name)
+        wanted = [part for word in _without_article(name) for part in _split_word(word)]
         if sum(map(len, wanted)) < _MIN_FUZZY:
             return []
         found = []
@@ -196,10 +196,6 @@ def _split_word(word: str) -> list[str]:
 def _without_article(name: str) -> list[str]:
     words = name.split()
     return words[1:] if len(words) > 1 and words[0].casefold() in _ARTICLES else words
-
-
-def _split(name: str) -> list[str]:
-    return [part for word in _without_article(name) for part in _split_word(word)]
 
 
 def _normalise(name: str) -> str:

@@ -5,12 +5,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import TypeVar
 
 from cascade_srn.errors import CascadeError
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 # A parameter of glibc's mallopt, and the block size from which blocks are mapped one by one and unmapped when freed.
 _MMAP_THRESHOLD, _MAPPED_BYTES = -3, 4 << 20
@@ -53,37 +49,6 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError) or (torch is not None and isinstance(error, torch.OutOfMemoryError)):
         return True
     return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
-
-
-def halve_on_out_of_memory(
-    run: Callable[[Sequence[Item]], list[Result]], batch: Sequence[Item], shrink: Callable[[Sequence[Item]], bool]
-) -> list[Result]:
-    """Run a function on a batch. If memory runs out, run it on both halves of the batch, and so on.
-
-    ``shrink`` is called with a batch that does not fit into memory, and returns False to raise the error. If it returns
-    True for a single item, the item is run again, so it must have lowered another limit.
-    """
-    try:
-        return run(batch)
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error) or not shrink(batch):
-            raise
-    # After the except clause, because the error keeps the tensors of the failed batch alive.
-    if (torch := sys.modules.get("torch")) is not None:
-        torch.cuda.empty_cache()
-    middle = (len(batch) + 1) // 2
-    parts = [part for part in (batch[:middle], batch[middle:]) if part]
-    return [result for part in parts for result in halve_on_out_of_memory(run, part, shrink)]
-
-
-def unless_out_of_memory(run: Callable[[], Result]) -> Result | None:
-    """Return the result of a function, or None if memory runs out."""
-    try:
-        return run()
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-    return None
 
 
 @contextmanager

@@ -42,33 +42,19 @@ Returns a function that waits for the scores and returns them, (n_pairs, n_label
 
 
 class SearchSettings(NamedTuple):
-    """Settings of the search in one batch.
+    """Settings of the search in one batch."""
 
-    Attributes:
-        entity: Threshold of each entity type. Shape: (n_entity_types,)
-        subject: Threshold of subjects.
-        object: Threshold of objects by relation type. Shape: (n_relation_types,)
-        temperatures: Divisors of the logits, by turn.
-        entity_offset: Added to the logits of each entity type after the division. Shape: (n_entity_types,)
-        batch_words: Maximum number of words that are encoded at once, padding included.
-        limits: Bounds on the work per sentence.
-        check: Called at short intervals. It may raise to stop the work.
-        bf16: Whether the pretrained encoder computes in bfloat16. Everything after it computes in float32.
-        device: Device of a PyTorch network, else None.
-        cuda_graphs: Whether a GPU replays batches as CUDA graphs.
-    """
-
-    entity: Floats
-    subject: float
-    object: Floats
-    temperatures: Temperatures
-    entity_offset: Floats
-    batch_words: int
-    limits: SearchLimits
-    check: Callable[[], None]
-    bf16: bool
-    device: Any
-    cuda_graphs: bool = False
+    entity: Floats  # Threshold of each entity type. Shape: (n_entity_types,)
+    subject: float  # Threshold of subjects
+    object: Floats  # Threshold of objects by relation type. Shape: (n_relation_types,)
+    temperatures: Temperatures  # Divisors of the logits, by turn
+    entity_offset: Floats  # Added to the logits of each entity type after the division. Shape: (n_entity_types,)
+    batch_words: int  # Maximum number of words that are encoded at once, padding included
+    limits: SearchLimits  # Bounds on the work per sentence
+    check: Callable[[], None]  # Called at short intervals. It may raise to stop the work.
+    bf16: bool  # Whether the pretrained encoder computes in bfloat16. Everything after it computes in float32.
+    device: Any  # Device of a PyTorch network, else None
+    cuda_graphs: bool = False  # Whether a GPU replays batches as CUDA graphs
 
     @property
     def pass_pieces(self) -> int:

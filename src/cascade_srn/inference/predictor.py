@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -25,10 +26,7 @@ from cascade_srn.config import (
 )
 from cascade_srn.encoder.pieces import Row, WordPieces
 from cascade_srn.errors import CascadeError, ConfigError, did_you_mean
-from cascade_srn.inference.batching import (
-    halve_on_out_of_memory,
-    unless_out_of_memory,
-)
+from cascade_srn.inference.batching import is_out_of_memory
 from cascade_srn.inference.cascade_search import Search, SearchSettings
 from cascade_srn.inference.decode import Floats, Postprocessor, SearchResult
 from cascade_srn.network.examples import Example
@@ -44,6 +42,9 @@ _SORTED_AT_ONCE = 1 << 9
 # Smaller batches, in words, are searched one after the other.
 _MIN_OVERLAPPED = 1024
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
 
 def never_stop() -> None:
     """Do nothing. The default ``check``."""
@@ -58,6 +59,37 @@ class RowMaker(Protocol):
 
     def plain(self, example: Example) -> Row:
         """Return the row of a sentence without markers."""
+
+
+def halve_on_out_of_memory(
+    run: Callable[[Sequence[Item]], list[Result]], batch: Sequence[Item], shrink: Callable[[Sequence[Item]], bool]
+) -> list[Result]:
+    """Run a function on a batch. If memory runs out, run it on both halves of the batch, and so on.
+
+    ``shrink`` is called with a batch that does not fit into memory, and returns False to raise the error. If it returns
+    True for a single item, the item is run again, so it must have lowered another limit.
+    """
+    try:
+        return run(batch)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error) or not shrink(batch):
+            raise
+    # After the except clause, because the error keeps the tensors of the failed batch alive.
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.cuda.empty_cache()
+    middle = (len(batch) + 1) // 2
+    parts = [part for part in (batch[:middle], batch[middle:]) if part]
+    return [result for part in parts for result in halve_on_out_of_memory(run, part, shrink)]
+
+
+def unless_out_of_memory(run: Callable[[], Result]) -> Result | None:
+    """Return the result of a function, or None if memory runs out."""
+    try:
+        return run()
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+    return None
 
 
 class Predictor:
@@ -331,17 +363,7 @@ class BaseModel(ABC):
         constraints: str | None = None,
         cuda_graphs: bool = False,
     ) -> Predictor:
-        """Make a predictor. See :class:`.Predictor`.
-
-        Args:
-            thresholds: Minimum scores. None: those of the model.
-            overlaps: What to do with entities that share words. None: :attr:`overlaps`.
-            batch_words: Maximum number of words per batch, padding included.
-            precision: Precision of the pretrained encoder.
-            check: Called at short intervals. It may raise to stop the work.
-            constraints: "on" or "off". None: the choice of the model.
-            cuda_graphs: Whether a GPU replays batches as CUDA graphs.
-        """
+        """Make a predictor. See :class:`.Predictor`."""
         return Predictor(
             self,
             thresholds=self.settings.thresholds if thresholds is None else thresholds,

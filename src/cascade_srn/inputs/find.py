@@ -10,7 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.errors import CascadeError, DataError, suggest
+from cascade_srn.errors import CascadeError, DataError, require, suggest
 from cascade_srn.formats.files import is_stream, stream_error
 from cascade_srn.storage.files import encodable_names, files_below
 
@@ -175,16 +175,12 @@ def _missing(address: str) -> DataError:
 
 def connect(address: str) -> tuple[Any, str]:
     """Return the file system of a remote address and the path in it."""
-    try:
-        import fsspec
-        from fsspec.registry import known_implementations
-    except ImportError as error:
-        raise DataError(f"{address}: remote files need fsspec", "Run pip install 'cascade-srn[corpus]'") from error
+    fsspec = require("fsspec", extra="corpus")
     protocol = address.split("://")[0].split("::")[-1]
     try:
         fs, path = fsspec.core.url_to_fs(address)
     except ImportError as error:
-        package = known_implementations.get(protocol, {}).get("class", "").split(".")[0]
+        package = fsspec.registry.known_implementations.get(protocol, {}).get("class", "").split(".")[0]
         if package == "fsspec":  # the file system is there, but not what it needs
             package = str(getattr(error.__cause__, "name", None) or "").split(".")[0]
         hint = f"Run pip install {package}" if package else "Install the package of its file system"
@@ -247,13 +243,6 @@ def find_inputs(
     A file is named by its path below the given folder, or by its file name, without the suffix. Files with the same
     name get as many parent folders as they need to differ. Bytes that are not UTF-8 are replaced. Repeated files are
     read once. The output and its partial results of earlier runs are skipped with a message.
-
-    Args:
-        arguments: Files, folders, patterns, or ``-`` for standard input.
-        formats: See :func:`find_files`.
-        named: See :func:`find_files`.
-        output: Path that is written to.
-        tell: Called with each message.
 
     Returns:
         Addresses by name; None for standard input.

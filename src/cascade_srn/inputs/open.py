@@ -137,11 +137,6 @@ class RawFile(io.RawIOBase):
 class OpenFile:
     """An open file with its decompressed content. The compression is recognised by the first bytes.
 
-    Args:
-        address: Local path or fsspec address.
-        hashed: Whether to compute the checksum.
-        stream: Open stream to read instead of the file. It is not closed.
-
     Attributes:
         raw: The bytes as they are stored.
         compression: Suffix of the compression; empty if there is none.

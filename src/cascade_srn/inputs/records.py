@@ -20,19 +20,12 @@ _DECODER = json.JSONDecoder(object_pairs_hook=unique_keys)
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record before it is parsed.
+    """One record before it is parsed."""
 
-    Attributes:
-        line: Number of its first line, from 1; 0 if the format has no lines.
-        n_bytes: Size of the decompressed record; 0 in Parquet.
-        value: The line, the cells or the values.
-        problem: Why it cannot be parsed; None if it can.
-    """
-
-    line: int
-    n_bytes: int
-    value: Any
-    problem: BadValueError | None = None
+    line: int  # Number of its first line, from 1; 0 if the format has no lines
+    n_bytes: int  # Size of the decompressed record; 0 in Parquet
+    value: Any  # The line, the cells or the values
+    problem: BadValueError | None = None  # Why it cannot be parsed; None if it can
 
     @property
     def place(self) -> str:

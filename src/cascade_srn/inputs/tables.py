@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, BinaryIO, cast
 
-from cascade_srn.errors import DataError
+from cascade_srn.errors import DataError, require
 from cascade_srn.inputs.fields import BadValueError
 from cascade_srn.inputs.open import OpenFile, RawFile, damaged
 from cascade_srn.inputs.records import JsonLines, LineRecords, Record, Records, TextLines, WholeText
@@ -91,23 +91,13 @@ class _CsvLines:
 class ParquetRows(Records):
     """Rows of an open Parquet file. Row groups are decoded from their start, and never held as a whole.
 
-    Args:
-        handle: The open file.
-        address: Its address, for messages.
-        names: Names of the columns to read.
-
     Attributes:
         types: Arrow types of all columns, without dictionaries and extensions.
     """
 
     def __init__(self, handle: BinaryIO, address: str, names: Sequence[str]) -> None:
         super().__init__()
-        try:
-            import pyarrow as pa
-            import pyarrow.parquet as pq
-        except ImportError as error:
-            needs = f"{address}: reading Parquet files needs pyarrow"
-            raise DataError(needs, "Run pip install 'cascade-srn[corpus]'") from error
+        pa, pq = require("pyarrow", extra="corpus"), require("pyarrow.parquet", extra="corpus")
         self._handle = handle
         self._address = address
         self._limit = read_limits().line_bytes

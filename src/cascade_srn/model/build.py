@@ -8,20 +8,20 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol, Self
 
 import torch
-from torch import nn
 
-from cascade_srn.config import ModelSettings, TurnWeights
+from cascade_srn.config import ModelSettings
 from cascade_srn.encoder.pieces import WordPieces
 from cascade_srn.encoder.pretrained import PretrainedEncoder
 from cascade_srn.inference.cascade_search import Search, SearchSettings
 from cascade_srn.inference.predictor import RowMaker
 from cascade_srn.inference.torch_turns import search_cascade
 from cascade_srn.network.batch import DEFAULT_BATCH_SETTINGS, BatchSettings, Collator
-from cascade_srn.network.cascade import N_TASKS, Cascade, CascadeLoss, RelationTurns
+from cascade_srn.network.cascade import N_TASKS, Cascade, Network, RelationTurns
 from cascade_srn.network.examples import Example
 from cascade_srn.network.fusion import EntityTags, SubjectSpan, SubjectTag
 from cascade_srn.network.markers import Markers, marker_names
@@ -77,61 +77,6 @@ class Batch(Protocol):
         """Return the same batch on a device."""
 
 
-class TorchModule(Protocol):
-    """The part of ``torch.nn.Module`` that the package uses on a network.
-
-    A protocol cannot inherit from ``torch.nn.Module``, and the protocols of networks build on this one.
-    """
-
-    training: bool
-
-    def eval(self) -> Self:
-        """Switch to evaluation mode."""
-
-    def train(self, mode: bool = True) -> Self:
-        """Switch to training mode."""
-
-    def to(self, device: torch.device | str) -> Self:
-        """Move the weights to a device, in place."""
-
-    def modules(self) -> Iterator[nn.Module]:
-        """Iterate over all modules, this one included."""
-
-    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
-        """Iterate over the parameters."""
-
-    def named_parameters(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, nn.Parameter]]:
-        """Iterate over the parameters with their names."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the weights by name."""
-
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Any:
-        """Copy weights by name."""
-
-
-class Network(TorchModule, Protocol):
-    """A ``torch.nn.Module`` that computes the loss of a batch.
-
-    ``encoder`` has all pretrained weights, which have their own learning rate. Its ``config`` is the configuration of
-    transformers, and its ``model`` has the parameters by layer.
-    """
-
-    @property
-    def encoder(self) -> Any:
-        """The pretrained part of the network."""
-
-    @property
-    def relations(self) -> nn.Module | None:
-        """The part that finds relations. None for a model that finds entities only."""
-
-    def forward(self, batch: Any, weights: TurnWeights) -> CascadeLoss:
-        """Return the loss of a batch, averaged over the sentences."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call :meth:`forward` through the hooks of torch."""
-
-
 class BatchMaker(RowMaker, Protocol):
     """A collator: makes encoder rows and training batches for one model."""
 
@@ -184,15 +129,16 @@ class ModelFamily:
 BASELINES_MODULE = "cascade_srn.lab.baselines.build"
 
 
-def family_of(settings: ModelSettings) -> ModelFamily:
-    """Return the model family that ``settings.method`` names.
+@cache
+def family_of(method: str) -> ModelFamily:
+    """Return the model family that ``ModelSettings.method`` names.
 
     Baselines are imported on first use, because extraction with a cascade does not need them.
     """
-    if settings.method == "cascade":
+    if method == "cascade":
         return CASCADE
     baselines: dict[str, ModelFamily] = import_module(BASELINES_MODULE).BASELINES
-    return baselines[settings.method]
+    return baselines[method]
 
 
 def build_cascade(settings: ModelSettings, schema: Schema, encoder: PretrainedEncoder) -> Cascade:

@@ -23,25 +23,15 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~$])")
 
 @dataclass(frozen=True)
 class CardScore:
-    """Micro scores of one task on one part of the data, as fractions.
+    """Micro scores of one task on one part of the data, as fractions."""
 
-    Attributes:
-        data: Part of the data, such as "dev".
-        task: Name of the task, such as "NER".
-        protocol: How it is counted, such as "directed, micro".
-        precision: Precision.
-        recall: Recall.
-        f1: F1.
-        interval: Bounds of the 95 % interval of F1, if they are known.
-    """
-
-    data: str
-    task: str
-    protocol: str
-    precision: float
-    recall: float
-    f1: float
-    interval: tuple[float, float] | None = None
+    data: str  # Part of the data, such as "dev"
+    task: str  # Name of the task, such as "NER"
+    protocol: str  # How it is counted, such as "directed, micro"
+    precision: float  # Precision
+    recall: float  # Recall
+    f1: float  # F1
+    interval: tuple[float, float] | None = None  # Bounds of the 95 % interval of F1, if they are known
 
 
 @dataclass(frozen=True)
@@ -56,46 +46,24 @@ class CardLabel:
 
 @dataclass(frozen=True)
 class CardDetails:
-    """What is known about how a model was made. Everything is optional.
+    """What is known about how a model was made. Everything is optional."""
 
-    Attributes:
-        title: Name of the model.
-        description: A paragraph about it.
-        licence: Identifier of its licence, such as "apache-2.0".
-        language: Codes of the languages, such as "en".
-        scores: Scores, the most important ones first.
-        score_notes: Sentences about them.
-        data: Rows of a table about the data, by column.
-        labels: Labels with counts.
-        settings: Training settings.
-        command: Command that made the model.
-        versions: Versions of packages and hardware, by name.
-        limits: Sentences about limits, besides those that all models have.
-    """
-
-    title: str = ""
-    description: str = ""
-    licence: str = ""
-    language: tuple[str, ...] = ()
-    scores: tuple[CardScore, ...] = ()
-    score_notes: tuple[str, ...] = ()
-    data: tuple[Mapping[str, str], ...] = ()
-    labels: tuple[CardLabel, ...] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    command: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
-    limits: tuple[str, ...] = ()
+    title: str = ""  # Name of the model
+    description: str = ""  # A paragraph about it
+    licence: str = ""  # Identifier of its licence, such as "apache-2.0".
+    language: tuple[str, ...] = ()  # Codes of the languages, such as "en"
+    scores: tuple[CardScore, ...] = ()  # Scores, the most important ones first
+    score_notes: tuple[str, ...] = ()  # Sentences about them
+    data: tuple[Mapping[str, str], ...] = ()  # Rows of a table about the data, by column
+    labels: tuple[CardLabel, ...] = ()  # Labels with counts
+    settings: Mapping[str, Any] = field(default_factory=dict)  # Training settings
+    command: str = ""  # Command that made the model
+    versions: Mapping[str, str] = field(default_factory=dict)  # Versions of packages and hardware, by name
+    limits: tuple[str, ...] = ()  # Sentences about limits, besides those that all models have
 
 
 def model_card(settings: ModelSettings, schema: Schema, encoder: str, details: CardDetails | None = None) -> str:
-    """Return the model card as Markdown, with a header for the hub.
-
-    Args:
-        settings: The settings of the model.
-        schema: Its labels.
-        encoder: The name of the encoder to show.
-        details: How the model was made, if it is known.
-    """
+    """Return the model card as Markdown, with a header for the hub."""
     details = CardDetails() if details is None else details
     found = "entities and the relations between them" if settings.joint else "entities"
     rows = {"encoder": encoder, **_describe(settings), "entity types": ", ".join(schema.entity_types)}

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import math
 import os
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,10 +34,38 @@ LIGHT_NEEDS = (ENCODER_FILE, TOKENIZER_FILE, WEIGHTS_FILE)
 CHECKSUMS = "sha256"
 # The section of config.json that only exported models have (:mod:`cascade_srn.runtime`).
 EXPORT = "export"
+EXPORT_VERSION = 1
 COPY_AGAIN = "Copy the model again"
 RUNTIMES = ("auto", "torch")
 """What runs a model that has both forms."""
 _RUNTIME_VARIABLE = "CASCADE_SRN_RUNTIME"
+
+
+def check_folder(folder: Path) -> None:
+    """Check that the entries of a model folder are regular files, or links to regular files in the folder.
+
+    The hub cache has links from ``snapshots/REVISION`` to ``blobs`` in the folder of a repository. These are accepted.
+    Subfolders, hidden entries and links to nothing are ignored, because nothing is read from them.
+
+    Raises:
+        ModelError: An entry is something else. Reading a FIFO would hang, and a link may lead to any file.
+    """
+    real = folder.resolve()
+    inside = [real, *(parent.parent / "blobs" for parent in real.parents if parent.name == "snapshots")]
+    for entry in os.scandir(folder):
+        try:
+            mode = entry.stat().st_mode
+        except OSError:
+            continue
+        if entry.name.startswith(".") or stat.S_ISDIR(mode):
+            continue
+        if not stat.S_ISREG(mode):
+            raise ModelError(f"{entry.path!r} is not a regular file", COPY_AGAIN)
+        if entry.is_symlink() and not any(Path(entry.path).resolve().is_relative_to(place) for place in inside):
+            raise ModelError(
+                f"{entry.path!r} is a link to a file outside of the model folder",
+                "Copy the model with the files that its links lead to, for example with cp -rL",
+            )
 
 
 def read_settings(folder: str | Path) -> tuple[ModelSettings, Schema]:
@@ -50,6 +79,8 @@ def read_config(folder: Path) -> tuple[ModelSettings, Schema, dict[str, Any], di
     path = folder / CONFIG_FILE
     if folder.is_file():
         raise ModelError(f"{str(folder)!r} is a file, but a model is a folder", "Give the folder")
+    if folder.is_dir():
+        check_folder(folder)
     if not path.is_file():
         best = folder / "best"
         hint = "Give a folder that a model was saved to"
@@ -90,8 +121,9 @@ def read_export(folder: Path) -> dict[str, Any] | None:
 
     A folder whose configuration cannot be read counts as a PyTorch model, whose loading reports the problem.
     """
+    path = folder / CONFIG_FILE
     try:
-        section = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8")).get(EXPORT)
+        section = json.loads(path.read_text(encoding="utf-8")).get(EXPORT) if path.is_file() else None
     except (OSError, ValueError, AttributeError, RecursionError):
         return None
     return section if isinstance(section, dict) else None
@@ -125,6 +157,24 @@ def find_changed(folder: Path, light: Mapping[str, Any]) -> str | None:
     return None
 
 
+def find_light_problem(folder: Path) -> tuple[str, str] | None:
+    """Return why the files for ONNX Runtime beside the weights of a PyTorch model cannot be used.
+
+    Returns:
+        The file that is wrong, and a clause that says why. None: the files fit, or there are none.
+    """
+    light = read_light(folder)
+    if light is None:
+        return (LIGHT_FILE, f"{LIGHT_FILE} is missing") if (folder / ENCODER_FILE).is_file() else None
+    if (version := light.get("version")) != EXPORT_VERSION:
+        return LIGHT_FILE, f"{LIGHT_FILE} has version {version!r}, but this release reads {EXPORT_VERSION}"
+    if (changed := find_changed(folder, light)) is None:
+        return None
+    if not (folder / changed).is_file():
+        return changed, f"{changed} is missing"
+    return changed, f"{changed} is not the file that {LIGHT_FILE} was made for"
+
+
 def runs_light(folder: Path, device: str = "auto", precision: str = "auto", runtime: str | None = None) -> bool:
     """Return whether a model runs in the light runtime here, and not in torch.
 
@@ -146,7 +196,8 @@ def runs_light(folder: Path, device: str = "auto", precision: str = "auto", runt
     require_choice("runtime", runtime, RUNTIMES, option="runtime")
     if read_export(folder) is not None:
         return True
-    if not (folder / LIGHT_FILE).is_file():
+    # If one of them is missing, the loader reports it.
+    if not any((folder / name).is_file() for name in (LIGHT_FILE, ENCODER_FILE)):
         return False
     if missing_for_torch():
         return True

@@ -19,7 +19,8 @@ from cascade_srn.model.folder import (
     ENCODER_FILE,
     LIGHT_FILE,
     WEIGHTS_FILE,
-    find_changed,
+    find_light_problem,
+    missing_for_torch,
     read_config,
     read_export,
     read_light,
@@ -37,39 +38,24 @@ _RULE = re.compile(r"[\s|:-]+")
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What is known about a model from its folder.
+    """What is known about a model from its folder."""
 
-    Attributes:
-        name: Name that was asked for.
-        folder: Where the model is.
-        version: Release of the package that wrote it.
-        settings: Settings of the model, with its thresholds.
-        schema: Its labels.
-        n_parameters: Number of stored numbers.
-        dtypes: Their types, such as F16.
-        n_bytes: Size of all files.
-        sha256: SHA-256 of the weights.
-        damaged: Files that are missing or differ from the checksums of the folder.
-        card: Text of the model card; empty if there is none.
-        files: Names of the files besides the configuration and the card.
-        exported: Precision of the encoder of an exported model, which runs without torch. None for other models.
-        light: Whether a PyTorch model also runs without torch.
-    """
-
-    name: str
-    folder: Path
-    version: str
-    settings: ModelSettings
-    schema: Schema
-    n_parameters: int
-    dtypes: tuple[str, ...]
-    n_bytes: int
-    sha256: str
-    damaged: tuple[str, ...]
-    card: str
-    files: tuple[str, ...]
+    name: str  # Name that was asked for
+    folder: Path  # Where the model is
+    version: str  # Release of the package that wrote it
+    settings: ModelSettings  # Settings of the model, with its thresholds
+    schema: Schema  # Its labels
+    n_parameters: int  # Number of stored numbers
+    dtypes: tuple[str, ...]  # Their types, such as F16
+    n_bytes: int  # Size of all files
+    sha256: str  # SHA-256 of the weights
+    damaged: tuple[str, ...]  # Files that are missing or differ from the checksums of the folder
+    card: str  # Text of the model card; empty if there is none
+    files: tuple[str, ...]  # Names of the files besides the configuration and the card
+    # Precision of the encoder of an exported model, which runs without torch. None for other models.
     exported: str | None = None
-    light: bool = False
+    light: bool = False  # Whether a PyTorch model also runs without torch
+    light_problem: str | None = None  # Why its files for ONNX Runtime cannot be used, if it has some
 
     @property
     def scores(self) -> tuple[tuple[str, ...], ...]:
@@ -90,6 +76,21 @@ class ModelInfo:
         return tuple(rows) if len({len(row) for row in rows}) == 1 else ()
 
     @property
+    def runtime(self) -> str:
+        """What runs the model in this installation, and why if that is not obvious."""
+        broken = [name for name in self.damaged if self.exported is not None or name not in (ENCODER_FILE, LIGHT_FILE)]
+        if broken:
+            return f"none, because {' and '.join(broken)} cannot be used"
+        if self.exported is not None:
+            return f"ONNX Runtime, without torch; encoder in {self.exported}"
+        missing = f"{' and '.join(missing)} cannot be imported" if (missing := missing_for_torch()) else ""
+        if self.light:
+            return f"ONNX Runtime; {missing}" if missing else "ONNX Runtime on a CPU; torch on a GPU or in bf16"
+        if reasons := [reason for reason in (self.light_problem, missing) if reason]:
+            return f"{'none' if missing else 'torch'}, because {' and '.join(reasons)}"
+        return "torch"
+
+    @property
     def family(self) -> str:
         """The model in one phrase."""
         return summarize(self.settings, self.schema)
@@ -104,6 +105,7 @@ class ModelInfo:
             "version": self.version,
             "exported": self.exported,
             "light": self.light,
+            "runtime": self.runtime,
             "n_parameters": self.n_parameters,
             "dtypes": list(self.dtypes),
             "n_bytes": self.n_bytes,
@@ -121,6 +123,7 @@ class ModelInfo:
             ("model", self.name),
             ("folder", str(self.folder)),
             ("family", self.family),
+            ("runtime", self.runtime),
             ("entity types", ", ".join(self.schema.entity_types)),
             ("relation types", ", ".join(relations) if settings.joint and relations else "none"),
             ("thresholds", _join(settings.thresholds.to_dict())),
@@ -132,10 +135,6 @@ class ModelInfo:
             ("SHA-256", f"{self.sha256} ({WEIGHTS_FILE})"),
             ("written by", f"cascade-srn {self.version}"),
         ]
-        if self.exported is not None:
-            rows.insert(3, ("runtime", f"ONNX Runtime, without torch; encoder in {self.exported}"))
-        elif self.light:
-            rows.insert(3, ("runtime", "ONNX Runtime on a CPU; torch on a GPU or in bf16"))
         if self.damaged:
             rows.append(("damaged files", ", ".join(self.damaged)))
         width = max(len(name) for name, _ in rows)
@@ -164,8 +163,9 @@ def describe_model(name: str | Path | None = None) -> ModelInfo:
     found = {path.name: checksum(path) for path in folder.iterdir() if path.is_file() and path.name in checksums}
     damaged = {file for file, expected in checksums.items() if found.get(file) != expected}
     light = read_light(folder) if not export else None
-    if light is not None and (changed := find_changed(folder, light)) and changed not in damaged:
-        damaged.add(ENCODER_FILE if changed == ENCODER_FILE else LIGHT_FILE)
+    wrong, problem = (None if export else find_light_problem(folder)) or (None, None)
+    if wrong is not None and wrong not in damaged:
+        damaged.add(ENCODER_FILE if wrong == ENCODER_FILE else LIGHT_FILE)
     config = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
     return ModelInfo(
         name=folder.name if name is None else str(name),
@@ -181,7 +181,8 @@ def describe_model(name: str | Path | None = None) -> ModelInfo:
         card=_read_card(folder / CARD_FILE),
         files=(*checksums, *(() if light is None else (ENCODER_FILE, LIGHT_FILE))),
         exported=export.get("precision"),
-        light=light is not None,
+        light=light is not None and problem is None,
+        light_problem=problem,
     )
 
 

@@ -22,7 +22,7 @@ from cascade_srn.encoder.pretrained import add_markers, encoder_from_config, loa
 from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.inference.cascade_search import Search, SearchSettings
 from cascade_srn.inference.predictor import BaseModel
-from cascade_srn.model.build import BatchMaker, ModelFamily, Network, family_of
+from cascade_srn.model.build import BatchMaker, ModelFamily, family_of
 from cascade_srn.model.folder import (
     CARD_FILE,
     CHECKSUMS,
@@ -36,7 +36,7 @@ from cascade_srn.model.folder import (
     stored_weights,
 )
 from cascade_srn.network.batch import Collator
-from cascade_srn.network.cascade import Cascade
+from cascade_srn.network.cascade import Cascade, Network
 from cascade_srn.schema import Schema
 from cascade_srn.storage.files import checksum
 from cascade_srn.version import __version__
@@ -51,19 +51,12 @@ _DTYPES = {"F16": "float16", "BF16": "bfloat16"}
 
 @dataclass(frozen=True)
 class StoredModel:
-    """What a folder has besides settings and values of weights, to be kept when the model is saved again.
+    """What a folder has besides settings and values of weights, to be kept when the model is saved again."""
 
-    Attributes:
-        card: Text of the model card, or None if there is none.
-        settings: Settings of the model when it was loaded. The figures of the card are theirs.
-        schema: Its schema.
-        dtypes: Types of the stored weights.
-    """
-
-    card: str | None
-    settings: ModelSettings
-    schema: Schema
-    dtypes: Mapping[str, torch.dtype]
+    card: str | None  # Text of the model card, or None if there is none
+    settings: ModelSettings  # Settings of the model when it was loaded. The figures of the card are theirs.
+    schema: Schema  # Its schema
+    dtypes: Mapping[str, torch.dtype]  # Types of the stored weights
 
     @classmethod
     def read(cls, folder: Path, settings: ModelSettings, schema: Schema, dtypes: Mapping[str, str]) -> StoredModel:
@@ -143,7 +136,7 @@ class Model(BaseModel):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             encoder = load_encoder(settings.encoder.name, pooling=settings.encoder.pooling)
-            family = family_of(settings)
+            family = family_of(settings.method)
             add_markers(encoder, tokenizer, family.markers(settings, schema))
             network = family.network(settings, schema, encoder)
         return cls(settings, schema, tokenizer, network)
@@ -151,7 +144,7 @@ class Model(BaseModel):
     @property  # not cached, because its functions cannot be pickled
     def family(self) -> ModelFamily:
         """The model family that ``settings.method`` names."""
-        return family_of(self.settings)
+        return family_of(self.settings.method)
 
     @property
     def cascade(self) -> Cascade:
@@ -340,7 +333,7 @@ class Model(BaseModel):
 
         def build() -> Network:
             encoder = encoder_from_config(encoder_config, pooling=settings.encoder.pooling)
-            return family_of(settings).network(settings, found, encoder)
+            return family_of(settings.method).network(settings, found, encoder)
 
         _check_shapes(folder, build, stored)
         check_files(folder, checksums)

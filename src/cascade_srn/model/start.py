@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +15,7 @@ from torch import Tensor
 from cascade_srn.config import ModelSettings
 from cascade_srn.encoder.pretrained import PretrainedEncoder, add_markers
 from cascade_srn.errors import CascadeError, ConfigError, ModelError
-from cascade_srn.model.build import ENTITY_ROWS, LabelRows, family_of
+from cascade_srn.model.build import ENTITY_ROWS, RELATION_ROWS, LabelRows, family_of
 from cascade_srn.model.folder import read_settings
 from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
@@ -42,23 +43,19 @@ ARCHITECTURE = (
 )
 # Choices made on the development documents, which fit the labels and weights of the trained model only.
 _CHOSEN_ON_DEV = ("thresholds", "temperatures", "overlaps", "constraints")
+# Divisor of the cosine between names of labels: a smaller one prefers the most similar trained label more strongly.
+_TEMPERATURE = 0.1
+_NOT_WORDS = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")
 
 
 @dataclass(frozen=True)
 class StartedLabels:
-    """Labels of a started model, compared with those of the model that it starts from.
+    """Labels of a started model, compared with those of the model that it starts from."""
 
-    Attributes:
-        kept: Labels with the weights of the trained model.
-        new: Labels with initial weights.
-        dropped: Labels of the trained model that the started one does not have.
-        direction: Kept relation types that are symmetric in only one of the two models.
-    """
-
-    kept: tuple[str, ...]
-    new: tuple[str, ...]
-    dropped: tuple[str, ...]
-    direction: tuple[str, ...] = ()
+    kept: tuple[str, ...]  # Labels with the weights of the trained model
+    new: tuple[str, ...]  # Labels that start from the trained ones with similar names
+    dropped: tuple[str, ...]  # Labels of the trained model that the started one does not have
+    direction: tuple[str, ...] = ()  # Kept relation types that are symmetric in only one of the two models
 
     def __str__(self) -> str:
         parts = (("keeps", self.kept), ("new", self.new), ("drops", self.dropped))
@@ -99,7 +96,7 @@ class Start:
     @property
     def joint(self) -> bool:
         """Whether the trained model finds relations."""
-        return _is_joint(self.settings, self.schema)
+        return self.settings.joint and bool(self.schema.relation_types)
 
     def complete(self, given: Mapping[str, Any], where: str = "model") -> ModelSettings:
         """Return settings with ``given`` values, by name as in a recipe, and those of the trained model for the rest.
@@ -147,7 +144,7 @@ class Start:
         Args:
             schema: The labels of the new model, in any order.
             settings: The settings of the new model. None: those of :meth:`complete`.
-            seed: Seed of the weights of new labels. The global random state does not change.
+            seed: Seed of the weights that the trained model lacks. The global random state does not change.
 
         Raises:
             ConfigError: If the settings contradict the architecture of the trained model.
@@ -159,12 +156,13 @@ class Start:
         trained = _load(self.folder, self.name)
         weights = {name: value.detach().clone() for name, value in trained.network.state_dict().items()}
         encoder = next(part for part in trained.network.encoder.modules() if isinstance(part, PretrainedEncoder))
-        family = family_of(settings)
+        family = family_of(settings.method)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             add_markers(encoder, trained.tokenizer, family.markers(settings, schema))
             network = family.network(settings, schema, encoder)
-        rows = _Rows(family.label_rows(settings), self.schema, schema)
+        similar = _similar_labels(encoder, trained.tokenizer, self.schema, schema)
+        rows = _Rows(family.label_rows(settings), self.schema, schema, similar)
         _copy_weights(weights, network.state_dict(), rows)
         return Model(settings, schema, trained.tokenizer, network)
 
@@ -173,14 +171,15 @@ def start_model(name: str | Path, schema: Schema, *, settings: ModelSettings | N
     """Make a model with the weights of a trained one, to train it further.
 
     Encoder, tokenizer, sequence encoder, fusion and heads are those of the trained model. Heads keep the weights of
-    labels that both models have, by name. Other labels start with initial weights. Thresholds and temperatures are the
-    defaults; choose them again by calibrating the model after training.
+    labels that both models have, by name. Another label starts from the trained labels, weighted by how similar their
+    names are for the encoder. Thresholds and temperatures are the defaults; choose them again by calibrating the model
+    after training.
 
     Args:
         name: A model folder, the name of a bundled model, or a hub id.
         schema: The labels of the new model.
         settings: The settings of the new model. None: those of the trained model.
-        seed: Seed of the weights of new labels.
+        seed: Seed of the weights that the trained model lacks.
 
     Raises:
         ConfigError: If the settings contradict the architecture of the trained model.
@@ -196,24 +195,29 @@ def start_model(name: str | Path, schema: Schema, *, settings: ModelSettings | N
 
 @dataclass(frozen=True)
 class _Rows:
-    """Finds the rows of a weight that belong to labels of both models."""
+    """Finds the rows of a weight that belong to labels. ``similar`` has shares of the old labels for each new one."""
 
     label_rows: Mapping[str, LabelRows]
     theirs: Schema
     ours: Schema
+    similar: Mapping[tuple[str, str], Tensor]
 
-    def pairs(self, name: str, n_theirs: int, n_ours: int) -> list[tuple[int, int]] | None:
-        """Return pairs of an old and a new row, or None for a weight without rows of labels."""
+    def fill(self, name: str, theirs: Tensor, ours: Tensor) -> bool:
+        """Fill the rows of a weight in place. Return False for a weight without rows of labels."""
         found = next((rows for part, rows in self.label_rows.items() if name.startswith(part)), None)
         if found is None:
-            return None
-        theirs, ours = (_labels(schema, found) for schema in (self.theirs, self.ours))
-        n_after = n_theirs - found.before - len(theirs)
+            return False
+        before, old, new = found.before, _labels(self.theirs, found), _labels(self.ours, found)
+        n_after = len(theirs) - before - len(old)
         # Rows that belong to no label, such as that of "no entity", come before and after those of the labels.
-        common = [(row, row) for row in range(found.before)]
-        common += [(n_theirs - row, n_ours - row) for row in range(n_after, 0, -1)]
-        shared = [label for label in ours if label in theirs]
-        return common + [(found.before + theirs.index(one), found.before + ours.index(one)) for one in shared]
+        ours[:before], ours[len(ours) - n_after :] = theirs[:before], theirs[len(theirs) - n_after :]
+        for row, label in enumerate(new, before):
+            if label in old:
+                ours[row] = theirs[before + old.index(label)]
+            elif old:
+                shares = self.similar[found.kind, label].to(theirs)
+                ours[row] = torch.tensordot(shares, theirs[before : before + len(old)], dims=1)
+        return True
 
 
 def _labels(schema: Schema, rows: LabelRows) -> Sequence[str]:
@@ -227,15 +231,35 @@ def _copy_weights(old: Mapping[str, Tensor], new: Mapping[str, Tensor], rows: _R
             if name not in old:
                 continue
             theirs = old[name]
-            pairs = rows.pairs(name, len(theirs), len(value)) if theirs.ndim else None
-            if pairs is not None:
-                for their_row, our_row in pairs:
-                    value[our_row] = theirs[their_row]
-            elif theirs.shape == value.shape:
+            if theirs.ndim and rows.fill(name, theirs, value):
+                continue
+            if theirs.shape == value.shape:
                 value.copy_(theirs)
             else:
                 # The table of word pieces, which grows by the markers of new labels.
                 value[: len(theirs)] = theirs
+
+
+@torch.no_grad()
+def _similar_labels(
+    encoder: PretrainedEncoder, tokenizer: Any, theirs: Schema, ours: Schema
+) -> dict[tuple[str, str], Tensor]:
+    """Return, for each new label and its kind, the shares of the trained labels, which sum to 1."""
+    found: dict[tuple[str, str], Tensor] = {}
+    for kind in (ENTITY_ROWS, RELATION_ROWS):
+        old, new = (_labels(schema, LabelRows(kind)) for schema in (theirs, ours))
+        unknown = [label for label in new if label not in old]
+        if not old or not unknown:
+            continue
+        names = [_NOT_WORDS.sub(" ", label).strip().lower() or label for label in (*old, *unknown)]
+        pieces = tokenizer(names, padding=True, truncation=True, max_length=32, return_tensors="pt")
+        ids, mask = pieces["input_ids"], pieces["attention_mask"]
+        states = encoder.eval().model(input_ids=ids, attention_mask=mask).last_hidden_state * mask[..., None]
+        vectors = torch.nn.functional.normalize(states.sum(1) / mask.sum(1, keepdim=True), dim=-1)
+        similarity = vectors[len(old) :] @ vectors[: len(old)].T
+        shares = (similarity / _TEMPERATURE).softmax(-1)
+        found |= {(kind, label): row for label, row in zip(unknown, shares, strict=True)}
+    return found
 
 
 def _load(folder: Path, name: str) -> Model:
@@ -243,10 +267,6 @@ def _load(folder: Path, name: str) -> Model:
         return Model.load(folder)
     except CascadeError as error:
         raise ModelError(f"{OPTION} is {name!r}: {error.problem}", error.hint, option=OPTION) from error
-
-
-def _is_joint(settings: ModelSettings, schema: Schema) -> bool:
-    return settings.joint and bool(schema.relation_types)
 
 
 def _at(settings: Any, key: str) -> Any:

@@ -8,6 +8,7 @@ of each turn. Training uses them in :meth:`Cascade.loss`, extraction in
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -43,6 +44,17 @@ class CascadeLoss:
         return self.entity + self.subject + self.object
 
 
+class Network(nn.Module):
+    """Base class of networks, whose ``forward`` computes the loss of a batch, averaged over the sentences.
+
+    ``encoder`` has all pretrained weights, which have their own learning rate. Its ``config`` is the configuration of
+    transformers, and its ``model`` has the parameters by layer. ``relations`` is None if only entities are found.
+    """
+
+    encoder: Any
+    relations: nn.Module | None
+
+
 class RelationTurns(nn.Module):
     """The modules of turns 2 and 3. Fusions are None if markers take their place."""
 
@@ -61,7 +73,7 @@ class RelationTurns(nn.Module):
         self.subject_fusion = subject_fusion
 
 
-class Cascade(nn.Module):
+class Cascade(Network):
     """Pretrained encoder, sequence encoder and one span extraction model per turn.
 
     Each turn has two methods. ``*_logits`` computes the logits of all words and pairs of words, for training and
@@ -79,10 +91,10 @@ class Cascade(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.encoder = encoder
+        self.encoder: PretrainedEncoder = encoder
         self.sequence = sequence
         self.entity_head = entity_head
-        self.relations = relations
+        self.relations: RelationTurns | None = relations
         self.dropout = nn.Dropout(dropout)
 
     @property

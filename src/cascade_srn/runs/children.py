@@ -156,17 +156,11 @@ def run_parallel(commands: Mapping[str, Sequence[str]], n_jobs: int, folder: Pat
 
 
 class ChildEvent(NamedTuple):
-    """Something that happened in a child.
+    """Something that happened in a child."""
 
-    Attributes:
-        kind: READY after the start, DONE or FAILED after a call or instead of READY, WARNED, or ENDED.
-        child: The child.
-        value: Result of the call, exception, text of the warning, or None.
-    """
-
-    kind: str
-    child: Any
-    value: Any = None
+    kind: str  # READY after the start, DONE or FAILED after a call or instead of READY, WARNED, or ENDED
+    child: Any  # The child
+    value: Any = None  # Result of the call, exception, text of the warning, or None
 
 
 class FunctionChild:

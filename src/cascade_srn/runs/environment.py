@@ -5,7 +5,6 @@ import platform
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import torch
 
 from cascade_srn.runs.device import find_device
 from cascade_srn.runs.process import make_accelerator
+from cascade_srn.runs.resources import installed_version
 from cascade_srn.version import __version__
 
 PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "accelerate", "numpy", "triton")
@@ -42,7 +42,7 @@ def environment(device: torch.device, *, n_processes: int = 1) -> dict[str, Any]
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
-        "packages": {"cascade-srn": __version__} | {name: _version(name) for name in PACKAGES},
+        "packages": {"cascade-srn": __version__} | {name: installed_version(name) for name in PACKAGES},
         "device": device.type,
         "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
         "cuda": torch.version.cuda if device.type == "cuda" else None,
@@ -81,10 +81,3 @@ def shareable(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [shareable(inner) for inner in value]
     return value
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

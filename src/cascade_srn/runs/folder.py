@@ -23,16 +23,12 @@ class OutputFolder:
 
     A job can be killed at any moment. Files are replaced atomically, the log is only appended to, and temporary files
     are removed when the job is resumed. Files that belong to somebody else are never touched.
-
-    Attributes:
-        marker: File that identifies the folder. It is written first.
-        finished_by: Files that are there once the job is finished. They are removed first when it is overwritten.
-        kind: What the folder holds, for messages.
     """
 
-    marker: ClassVar[str]
+    marker: ClassVar[str]  # File that identifies the folder. It is written first.
+    # Files that are there once the job is finished. They are removed first when it is overwritten.
     finished_by: ClassVar[tuple[str, ...]] = (SUMMARY,)
-    kind: ClassVar[str]
+    kind: ClassVar[str]  # What the folder holds, for messages
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)

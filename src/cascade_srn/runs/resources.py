@@ -5,6 +5,7 @@ import platform
 import sys
 from collections.abc import Sequence
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from cascade_srn.errors import require
@@ -97,6 +98,15 @@ def cpu_instructions() -> tuple[str, ...]:
 def lacks_bf16() -> bool:
     """Return whether the CPU is known to have no bf16 instructions. It then computes in bf16 slower than in float32."""
     return bool(cpu_instructions()) and not _WITH_BF16.intersection(cpu_instructions())
+
+
+@cache
+def installed_version(package: str) -> str | None:
+    """Return the version of an installed package, or None."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def may_have_gpu() -> bool:

@@ -28,10 +28,10 @@ from cascade_srn.inference.predictor import BaseModel
 from cascade_srn.model.folder import (
     COPY_AGAIN,
     ENCODER_FILE,
-    LIGHT_FILE,
+    EXPORT_VERSION,
     TOKENIZER_FILE,
     WEIGHTS_FILE,
-    find_changed,
+    find_light_problem,
     missing_for_torch,
     read_config,
     read_export,
@@ -45,7 +45,6 @@ from cascade_srn.runtime.turns import LightNetwork, LightTurns
 from cascade_srn.schema import Schema
 from cascade_srn.storage.files import file_crc32
 
-EXPORT_VERSION = 1
 # How the names of weights of the pretrained encoder begin.
 ENCODER_WEIGHTS = "encoder."
 INPUTS, OUTPUT = ("input_ids", "attention_mask"), "hidden"
@@ -53,23 +52,14 @@ INPUTS, OUTPUT = ("input_ids", "attention_mask"), "hidden"
 
 @dataclass(frozen=True)
 class LightModel(BaseModel):
-    """A model without torch. It has the part of :class:`.Model` that extraction and calibration use.
+    """A model without torch. It has the part of :class:`.Model` that extraction and calibration use."""
 
-    Attributes:
-        settings: The settings of the model.
-        schema: The labels.
-        network: The weights, in ONNX Runtime and NumPy.
-        rows: Makes rows for the encoder.
-        precision: "float32" or "int8", that of the encoder.
-        is_exported: Whether the model runs without torch only.
-    """
-
-    settings: ModelSettings
-    schema: Schema
-    network: LightNetwork
-    rows: RowCollator
-    precision: str = "float32"
-    is_exported: bool = True
+    settings: ModelSettings  # The settings of the model
+    schema: Schema  # The labels
+    network: LightNetwork  # The weights, in ONNX Runtime and NumPy
+    rows: RowCollator  # Makes rows for the encoder
+    precision: str = "float32"  # "float32" or "int8", that of the encoder
+    is_exported: bool = True  # Whether the model runs without torch only
 
     @classmethod
     def load(cls, folder: str | Path) -> LightModel:
@@ -83,6 +73,11 @@ class LightModel(BaseModel):
         folder = Path(folder)
         settings, schema, _, checksums = read_config(folder)
         exported = read_export(folder)
+        if exported is None and (problem := find_light_problem(folder)):
+            raise ModelError(
+                f"the files for ONNX Runtime in {str(folder)!r} cannot be used: {problem[1]}",
+                "Export the model again in its folder, or copy it again",
+            )
         export = read_light(folder) if exported is None else exported
         if export is None:
             raise ModelError(f"the model in {str(folder)!r} is not exported", "Export it first")
@@ -94,11 +89,6 @@ class LightModel(BaseModel):
             )
         if exported is not None:
             _check_files(folder, checksums, export)
-        elif changed := find_changed(folder, export):
-            raise ModelError(
-                f"{changed!r} in {str(folder)!r} is not the file that {LIGHT_FILE} was made for",
-                "Export the model again in its folder, or copy it again",
-            )
         try:
             special: dict[str, Any] = {
                 name: tuple(value) if isinstance(value, list) else value
@@ -179,10 +169,6 @@ class LightModel(BaseModel):
 
 def check_device(device: str, *, is_exported: bool) -> None:
     """Refuse devices other than the CPU.
-
-    Args:
-        device: Name of the device.
-        is_exported: Whether the model is exported. Otherwise it also runs in torch.
 
     Raises:
         ConfigError: If it is neither "auto" nor "cpu".

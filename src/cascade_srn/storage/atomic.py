@@ -5,6 +5,7 @@ process that writes. If that was killed, the next writer removes the folder. :fu
 function of the package that renames a result.
 """
 
+import ctypes
 import errno
 import hashlib
 import json
@@ -226,6 +227,9 @@ def _replace_folder(fresh: Path, target: Path) -> None:
     flush(fresh)
     if not target.is_dir():
         return replace_durably(fresh, target, flushed=True)
+    if _exchange(fresh, target):
+        # The old folder has the hidden name now. Its caller removes it, or the next writer does after a kill.
+        return flush_entry(target.parent)
     # Not a hidden folder of this module, which the next writer would remove after a kill.
     old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
     try:
@@ -246,6 +250,18 @@ def _replace_folder(fresh: Path, target: Path) -> None:
             ) from error
         raise
     shutil.rmtree(old)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Exchange two folders in one step, so that neither path is ever empty. Return False where it is not possible."""
+    names = os.fsencode(first), os.fsencode(second)
+    try:
+        library = ctypes.CDLL(None)
+        if sys.platform == "darwin":
+            return bool(library.renamex_np(*names, 2) == 0)
+        return bool(library.renameat2(-100, names[0], -100, names[1], 2) == 0)  # AT_FDCWD, RENAME_EXCHANGE
+    except (AttributeError, OSError, TypeError):
+        return False
 
 
 def _is_marked(marker: Path, key: str | None) -> bool:
@@ -370,13 +386,13 @@ def replace_durably(source: Path, target: Path, *, flushed: bool = False) -> Non
         flush(source)
     os.replace(source, target)
     if not is_hidden:
-        _flush_entry(target.parent)
+        flush_entry(target.parent)
 
 
 def flush(path: Path) -> None:
     """Flush a file, or a folder with everything in it, to disk."""
     if not path.is_dir():
-        _flush_entry(path)
+        flush_entry(path)
         return
     members = [member for member in path.rglob("*") if not member.is_symlink()]
     files = [member for member in members if member.is_file()]
@@ -384,10 +400,10 @@ def flush(path: Path) -> None:
         os.sync()  # one call is faster than one for each of many files
         return
     for entry in (*files, path, *(member for member in members if member.is_dir())):
-        _flush_entry(entry)
+        flush_entry(entry)
 
 
-def _flush_entry(path: Path) -> None:
+def flush_entry(path: Path) -> None:
     """Flush a file, or the entries of a directory if the file system supports it."""
     with suppress(*((OSError,) if path.is_dir() else ())):
         descriptor = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DEFAULT = "scierc-small"
 """Name of the default model."""
 
-_SECONDS_TO_CONNECT = 10
+_SECONDS_TO_CONNECT = 5
 
 _MODELS, _MARKER = Path(__file__).parents[1] / "models", "config.json"
 
@@ -53,11 +53,19 @@ def is_model(name: str | Path) -> bool:
     folder = Path(os.path.expanduser(name))
     if not folder.exists():
         return str(name) in bundled_models()
+    path = folder / _MARKER
     try:
-        config = json.loads((folder / _MARKER).read_text(encoding="utf-8"))
+        config = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None  # reading a FIFO would hang
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(config, dict) and "cascade_srn_version" in config
+
+
+def is_cached(name: str) -> bool:
+    """Return whether an encoder or model of the hub has been downloaded, or is a folder."""
+    from huggingface_hub import try_to_load_from_cache
+
+    return Path(name).is_dir() or isinstance(try_to_load_from_cache(name, _MARKER), str)
 
 
 def hub_is_out_of_reach() -> bool:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 from cascade_srn.errors import DataError, require
-from cascade_srn.storage.limits import FILE_VARIABLE, WORDS_VARIABLE, read_limits
+from cascade_srn.storage.limits import FILE_VARIABLE, read_limits
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -73,13 +73,7 @@ def convert_to_utf8(path: Path | str, handle: IO[bytes]) -> IO[bytes]:
 
 @contextmanager
 def decompress_as(suffix: str, on_disk: BinaryIO, place: str) -> Iterator[IO[bytes]]:
-    """Yield the decompressed content of an open file as :func:`decompress` does.
-
-    Args:
-        suffix: One of ``PACKED``, or ``.zst``, which needs pyarrow.
-        on_disk: The open file.
-        place: Name of the file in messages.
-    """
+    """Yield the decompressed content of an open file as :func:`decompress` does."""
     with _open_stream(suffix, on_disk, "rb") as handle:
         yield io.BufferedReader(_RatioGuard(place, handle, on_disk), _CHUNK)
 
@@ -171,20 +165,18 @@ class _Converter(io.RawIOBase):
         return n_bytes
 
 
-def read_whole(path: Path, handle: IO[bytes], max_bytes: int | None = None) -> bytes:
-    """Read an open file to its end, within the size limit, or ``max_bytes`` if that is smaller."""
+def read_whole(path: Path, handle: IO[bytes]) -> bytes:
+    """Read an open file to its end, within the size limit."""
     limits = read_limits()
-    limit = min(limits.file_bytes, max_bytes or limits.file_bytes)
-    variable = FILE_VARIABLE if limit == limits.file_bytes else WORDS_VARIABLE
     chunks, n_bytes = [], 0
     try:
         while chunk := handle.read(_CHUNK):
             n_bytes += len(chunk)
-            if n_bytes > limit:
+            if n_bytes > limits.file_bytes:
                 raise limits.exceeded(
-                    f"{path}: the file has more than {limit} bytes, too many to hold in memory",
+                    f"{path}: the file has more than {limits.file_bytes} bytes, too many to hold in memory",
                     "Split it, convert it to JSON lines",
-                    variable,
+                    FILE_VARIABLE,
                 )
             chunks.append(chunk)
     except read_errors() as error:

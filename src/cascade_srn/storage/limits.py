@@ -20,26 +20,17 @@ _CHARACTERS_PER_WORD = 10
 
 @dataclass(frozen=True)
 class ReadLimits:
-    """Limits of what is read.
+    """Limits of what is read."""
 
-    Attributes:
-        file_bytes: Decompressed bytes of a file that is held in memory.
-        line_bytes: Bytes of a line.
-        ratio: Ratio of decompressed to compressed bytes, from 16 MiB on.
-        document_words: Words of a document, and lines of its annotations. Its text may have ten characters per word.
-        archive_bytes: Bytes of all files of an archive. None: ``file_bytes``.
-        member_bytes: Bytes of one file of an archive, and of a file with compressed parts. None: ``file_bytes``.
-        members: Files of an archive.
-        hint: What to do about input that exceeds a limit. None: raise the environment variable of the limit.
-    """
-
-    file_bytes: int
-    line_bytes: int
-    ratio: int
-    document_words: int
-    archive_bytes: int | None = None
+    file_bytes: int  # Decompressed bytes of a file that is held in memory
+    line_bytes: int  # Bytes of a line
+    ratio: int  # Ratio of decompressed to compressed bytes, from 16 MiB on
+    document_words: int  # Words of a document, and lines of its annotations. Its text may have ten characters per word.
+    archive_bytes: int | None = None  # Bytes of all files of an archive. None: ``file_bytes``.
+    # Bytes of one file of an archive, and of a file with compressed parts. None: ``file_bytes``.
     member_bytes: int | None = None
-    members: int = 100_000
+    members: int = 100_000  # Files of an archive
+    # What to do about input that exceeds a limit. None: raise the environment variable of the limit.
     hint: str | None = None
 
     @property

@@ -7,7 +7,7 @@ import socket
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Self
@@ -96,7 +96,9 @@ def _hold(path: Path, shown: str) -> Iterator[None]:
         return
     if lock.lock_counter == 1:
         since = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
-        path.write_text(json.dumps({"pid": process, "host": socket.gethostname(), "since": since}), encoding="utf-8")
+        holder = json.dumps({"pid": process, "host": socket.gethostname(), "since": since})
+        with suppress(OSError):  # on a full disk the lock has no name, and holds all the same
+            path.write_text(holder, encoding="utf-8")
     try:
         yield
     finally:

@@ -6,19 +6,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TextCoverage:
-    """How much of a text is in the words of its sentences. Whitespace (``str.isspace``) does not count.
+    """How much of a text is in the words of its sentences. Whitespace (``str.isspace``) does not count."""
 
-    Attributes:
-        n_characters: Number of non-whitespace characters.
-        n_covered: Number of those that are in a word.
-        missed: Half-open character offsets of the text that is neither in a word nor markup, without whitespace around
-            it.
-        n_markup: Number of non-whitespace characters that are in no word because they are markup, such as bullets.
-    """
-
-    n_characters: int
-    n_covered: int
+    n_characters: int  # Number of non-whitespace characters
+    n_covered: int  # Number of those that are in a word
+    # Half-open character offsets of the text that is neither in a word nor markup, without whitespace around it
     missed: tuple[tuple[int, int], ...] = ()
+    # Number of non-whitespace characters that are in no word because they are markup, such as bullets
     n_markup: int = 0
 
     @property

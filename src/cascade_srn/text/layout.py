@@ -53,30 +53,20 @@ _WRAPPED_WIDTH = 30
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part ``[start, end)`` of a text that sentences do not leave.
+    """A part ``[start, end)`` of a text that sentences do not leave."""
 
-    Attributes:
-        kind: "paragraph", "heading", "item", "table" (a row), "code" (a line), "quote", "rule" or "references".
-    """
-
-    kind: str
+    kind: str  # "paragraph", "heading", "item", "table" (a row), "code" (a line), "quote", "rule" or "references"
     start: int
     end: int
 
 
 @dataclass(frozen=True, slots=True)
 class TextLayout:
-    """Blocks and markup of a text.
+    """Blocks and markup of a text."""
 
-    Attributes:
-        plain: The normalized text with blanks for markup, and with separators between blocks and cells.
-        blocks: The blocks, in the order of the text.
-        markup: Half-open offsets of the markup, in ascending order.
-    """
-
-    plain: str
-    blocks: tuple[Block, ...]
-    markup: tuple[tuple[int, int], ...]
+    plain: str  # The normalized text with blanks for markup, and with separators between blocks and cells
+    blocks: tuple[Block, ...]  # The blocks, in the order of the text
+    markup: tuple[tuple[int, int], ...]  # Half-open offsets of the markup, in ascending order
 
 
 def find_layout(text: str, normal: str, *, skip: Collection[str] = ()) -> TextLayout:

@@ -52,15 +52,7 @@ def score_split(model: Model, documents: Sequence[Document]) -> SplitResult:
 def training_card(
     model: Model, recipe: Recipe, corpus: Corpus, results: Mapping[str, SplitResult], summary: Mapping[str, Any]
 ) -> str:
-    """Return the card of a trained model.
-
-    Args:
-        model: The model.
-        recipe: How it was trained.
-        corpus: The data. Their text is only shown if ``card.examples`` is set.
-        results: Scores by split.
-        summary: The summary of the run, without folders of this machine.
-    """
+    """Return the card of a trained model."""
     card = CardSettings() if recipe.card is None else recipe.card
     details = CardDetails(
         title=card.name or Path(recipe.output).absolute().name,

@@ -44,10 +44,15 @@ class CorpusSplit:
             "words": sum(len(sentence) for document in self.documents for sentence in document.sentences),
             "entities": report.entities,
             "relations": report.relations,
+            "by_label": self._count_by_label(),
             "skipped": dict(report.skipped),
             "noted": dict(report.noted),
         }
         return described | ({"held_out": [document.id for document in self.documents]} if self.held_out else {})
+
+    def _count_by_label(self) -> dict[str, int]:
+        counts = sum((count_labels(document) for document in self.documents), Counter[tuple[str, str]]())
+        return {label: count for (_, label), count in counts.most_common()}
 
 
 @dataclass(frozen=True)
@@ -249,11 +254,6 @@ def hold_out(documents: Sequence[Document], share: float, seed: int = 0) -> tupl
     the wanted one. Documents stay whole, so the shares are approximate. A label of a single document stays in the large
     part if possible. Both parts have an entity.
 
-    Args:
-        documents: Annotated documents.
-        share: Share of the small part, between 0 and 1.
-        seed: Seed of the order in which documents are considered.
-
     Raises:
         DataError: If there are fewer than two documents with entities.
     """
@@ -286,11 +286,6 @@ def divide(documents: Sequence[Document], n_parts: int, seed: int = 0) -> list[l
     LabelCounts are considered from the rarest on. A document with the label goes to the part that lacks most of it
     (iterative stratification; Sechidis, Tsoumakas and Vlahavas 2011). Documents without annotations come last. Each
     part has an entity.
-
-    Args:
-        documents: Annotated documents.
-        n_parts: Number of parts.
-        seed: Seed of the order in which documents are considered.
 
     Raises:
         DataError: If there are fewer documents with entities than parts.

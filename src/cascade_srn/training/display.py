@@ -76,6 +76,47 @@ def describe_failure(summaries: Sequence[Mapping[str, Any]], kind: str = "seed")
     )
 
 
+# Annotations of a label from which more of it do not help most.
+_FEW_EXAMPLES = 20
+# Sentences from which raw text helps more than a few more annotations.
+_MANY_SENTENCES = 500
+
+
+def describe_in_words(summary: Mapping[str, Any]) -> str:
+    """Say what the scores of a run mean, and what would help most. Empty without scores."""
+    split = next((name for name in ("test", "dev") if name in summary), None)
+    if split is None:
+        return ""
+    parts = [
+        f"Of ten {what} that the model reports, about {_of_ten(found['precision'])} right; "
+        f"of ten in the text it finds {_of_ten(found['recall'], verb='')}."
+        for what, found in (
+            ("entities", summary[split]["ner"]["micro"]),
+            ("relations", summary[split]["re_strict"]["micro"]),
+        )
+        if found["n_gold"]
+    ]
+    train = summary["data"]["train"]
+    rare = [f"{label} ({count})" for label, count in train["by_label"].items() if count < _FEW_EXAMPLES][::-1]
+    if rare:
+        more = f", and {len(rare) - 5} more" if len(rare) > 5 else ""
+        parts.append(f"More annotations of rare labels would help most: {', '.join(rare[:5])}{more}.")
+    elif train["sentences"] < _MANY_SENTENCES:
+        parts.append(f"More annotated sentences than these {train['sentences']} would help most.")
+    else:
+        parts.append("More sentences help little now; raw text of the same kind may (cascade-srn adapt, distil).")
+    if split == "dev":
+        parts.append("Thresholds were chosen on dev as well, so scores on other text are a little lower.")
+    return " ".join(parts)
+
+
+def _of_ten(share: float, verb: str = " are") -> str:
+    number = round(10 * share)
+    if number == 0:
+        return f"none{verb}"
+    return f"one{' is' if verb else ''}" if number == 1 else f"{number if number < 10 else 'all'}{verb}"
+
+
 def scores_table(summaries: Sequence[Mapping[str, Any]], kind: str = "seed") -> Table:
     """Return a table of precision, recall and F1 of one run, or of their mean and deviation over several runs."""
     title = None if len(summaries) == 1 else f"mean ± standard deviation over {len(summaries)} {kind}s"

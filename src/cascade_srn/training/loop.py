@@ -17,7 +17,7 @@ from cascade_srn.evaluation.scores import Scores, score
 from cascade_srn.inference.batching import explain_out_of_memory
 from cascade_srn.model.model import Model
 from cascade_srn.network.examples import Example
-from cascade_srn.runs.device import few_threads, matmul_precision
+from cascade_srn.runs.device import few_threads, matmul_precision, without_onednn
 from cascade_srn.runs.process import make_accelerator, seed_everything
 from cascade_srn.training.mixing import Gold, Mixture, Picked
 from cascade_srn.training.progress import TrainingProgress, selection_score
@@ -109,7 +109,8 @@ class Loop:
         loop_state, settings = self.loop_state, self.settings
         n_sentences = n_words = 0
         self.model.network.train()
-        with matmul_precision(settings.precision), few_threads(self.take_step.device):
+        device = self.take_step.device
+        with matmul_precision(settings.precision), few_threads(device), without_onednn(device):
             while True:
                 if loop_state.seen == len(loop_state.order):
                     self._begin_epoch()

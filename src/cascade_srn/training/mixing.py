@@ -24,11 +24,6 @@ class Gold:
     def __init__(self, examples: Sequence[Example]) -> None:
         self.examples = examples
 
-    @property
-    def n_numbers(self) -> int:
-        """Number of sentences. They are numbered from 0."""
-        return len(self.examples)
-
     def epoch_size(self, batch_size: int) -> int:
         """Return the number of sentences of an epoch."""
         return len(self.examples)
@@ -74,11 +69,6 @@ class Mixture:
             )
         if not settings.hard:
             labelled.soften(settings.temperature)
-
-    @property
-    def n_numbers(self) -> int:
-        """Number of sentences. They are numbered from 0."""
-        return len(self.gold) + len(self.labelled)
 
     def samples(self) -> list[int]:
         """Return the numbers of a few sentences of every kind."""

@@ -283,7 +283,7 @@ def find_long(model: Model, sentences: Sequence[LocatedSentence]) -> Iterator[Pr
 def find_unrepresentable(model: Model, sentences: Sequence[LocatedSentence]) -> Iterator[Problem]:
     """Find annotations that the model family cannot represent."""
     where: dict[str, list[str]] = {}
-    unreachable = family_of(model.settings).unreachable
+    unreachable = family_of(model.settings.method).unreachable
     for located in sentences:
         for problem, what in unreachable(model.settings, model.schema, located.sentence):
             shown = located.describe(what) if isinstance(what, Span) else f"{what.label} in {located}"

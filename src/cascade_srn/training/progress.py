@@ -23,39 +23,24 @@ _LOSSES = {"loss": "total", "loss_entity": "entity", "loss_subject": "subject", 
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """Progress report of training, at the end of an epoch or wherever the settings ask for one.
+    """Progress report of training, at the end of an epoch or wherever the settings ask for one."""
 
-    Attributes:
-        epoch: Current epoch, counted from 1.
-        epochs: Number of epochs of the whole training.
-        loss: Mean loss of a sentence over the epoch so far.
-        dev: Scores on the development documents, if they were scored at this step.
-        best: Whether the weights are the ones to keep: they score higher than all before, or none found anything.
-        step: Number of steps taken.
-        steps: Number of steps of the whole training.
-        epoch_done: Whether this is the end of an epoch.
-        finished: Whether this is the end of training.
-        save: Whether a state is saved at this step.
-        parts: Mean losses of the turns since the last report, and ``total``, their sum.
-        rates: Learning rates of the last step.
-        seconds: Time since the start of training.
-        words_per_second: Throughput since the last report.
-    """
-
-    epoch: int
-    epochs: int
-    loss: float
-    dev: Scores | None = None
+    epoch: int  # Current epoch, counted from 1
+    epochs: int  # Number of epochs of the whole training
+    loss: float  # Mean loss of a sentence over the epoch so far
+    dev: Scores | None = None  # Scores on the development documents, if they were scored at this step
+    # Whether the weights are the ones to keep: they score higher than all before, or none found anything
     best: bool = False
-    step: int = 0
-    steps: int = 0
-    epoch_done: bool = True
-    finished: bool = False
-    save: bool = False
+    step: int = 0  # Number of steps taken
+    steps: int = 0  # Number of steps of the whole training
+    epoch_done: bool = True  # Whether this is the end of an epoch
+    finished: bool = False  # Whether this is the end of training
+    save: bool = False  # Whether a state is saved at this step
+    # Mean losses of the turns since the last report, and ``total``, their sum
     parts: Mapping[str, float] = field(default_factory=dict)
-    rates: Mapping[str, float] = field(default_factory=dict)
-    seconds: float = 0.0
-    words_per_second: float = 0.0
+    rates: Mapping[str, float] = field(default_factory=dict)  # Learning rates of the last step
+    seconds: float = 0.0  # Time since the start of training
+    words_per_second: float = 0.0  # Throughput since the last report
 
     @property
     def seconds_left(self) -> float:

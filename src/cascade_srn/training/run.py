@@ -26,6 +26,7 @@ from cascade_srn.text.forms import model_words
 from cascade_srn.training.card import score_split, training_card
 from cascade_srn.training.checkpoint import load_state, save_state
 from cascade_srn.training.corpus import Corpus, read_corpus, training_examples
+from cascade_srn.training.defaults import default_training
 from cascade_srn.training.loop import Loop
 from cascade_srn.training.mixing import Mixture
 from cascade_srn.training.preflight import preflight, require_entities
@@ -55,7 +56,8 @@ def train(
         model: The model to train.
         documents: Annotated documents to learn from.
         dev: Annotated documents to choose the best weights on.
-        settings: How to train; by default ``TrainingSettings()``.
+        settings: How to train. None: by the number of sentences and the size of the encoder
+            (:func:`~cascade_srn.training.defaults.default_training`).
 
     Yields:
         A progress report after every epoch and every evaluation.
@@ -64,14 +66,18 @@ def train(
         DataError: if there is nothing to learn from.
         SchemaError: if the documents have labels that the model does not have.
     """
-    settings = TrainingSettings() if settings is None else settings
-    if not isinstance(settings, TrainingSettings):
+    if not isinstance(settings, TrainingSettings | None):
         raise ConfigError(
             f"settings is a {type(settings).__name__}, but TrainingSettings was expected",
             "Use TrainingSettings(…) or TrainingSettings.from_dict(…)",
             option="settings",
         )
     examples, dev_examples = training_examples(model, documents, dev)
+    if settings is None:
+        values = default_training(
+            len(examples), width=model.network.encoder.config.hidden_size, n_dev=len(dev_examples)
+        )
+        settings = TrainingSettings.from_dict(values)
     model.forget_card()
     return _train_in_memory(Loop(model, examples, dev_examples, settings))
 

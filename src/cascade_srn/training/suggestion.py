@@ -6,7 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ import yaml
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.formats.files import replacing
 from cascade_srn.model.start import Start
-from cascade_srn.storage.bundled import DEFAULT, bundled_models
+from cascade_srn.storage.bundled import DEFAULT, bundled_models, is_cached
 from cascade_srn.training.corpus import count_labels, read_split
+from cascade_srn.training.defaults import default_training
 from cascade_srn.training.recipe import DataSettings, parse_yaml
 from cascade_srn.types import Document
 
@@ -25,12 +26,8 @@ _ENGLISH = frozenset(
     {"the", "of", "and", "to", "in", "a", "is", "for", "with", "that", "on", "by", "as", "are", "this"}
 )
 _ENGLISH_SHARE = 0.08
-# Share of the annotations whose labels the bundled model has, from which training starts from that model.
+# Share of the annotations whose labels the bundled model has, from which no encoder is a better start.
 _SHARED_LABELS = 0.5
-# Sentences from which a GPU trains an encoder of base size.
-_BASE_SENTENCES = 200
-# Sentences that training shows to the model in all epochs together: 30 epochs of SciERC.
-_SENTENCES_SEEN, _FEWEST_EPOCHS, _MOST_EPOCHS = 56_000, 10, 60
 # Documents from which a tenth of them is enough for dev, instead of a fifth.
 _MANY_DOCUMENTS = 50
 # Cross-validation is suggested if there is no test set, and at least _FOLDS but fewer documents than _FOLD_DOCUMENTS.
@@ -40,19 +37,20 @@ _LABELS_SHOWN = 40
 
 @dataclass(frozen=True)
 class SuggestedEncoder:
-    """A pretrained encoder to suggest, and the sentences per second and thread that training reads, estimated."""
+    """A pretrained encoder, its width, and the sentences per second and thread that training reads, estimated."""
 
     name: str
     per_thread: float
+    width: int = 384
 
 
-# By language and size. Estimate for English: a quarter of the speed of the encoder alone, which was measured on two
-# cores in float32. The small multilingual encoder has twice as many layers as the English one.
+# By language and size. The small English encoder was measured on one ARM core, in batches of four sentences of 14 words;
+# the others are estimated by their number of operations.
 ENCODERS = {
-    ("English", "small"): SuggestedEncoder("sentence-transformers/all-MiniLM-L6-v2", 18),
-    ("English", "base"): SuggestedEncoder("sentence-transformers/all-mpnet-base-v2", 3.5),
-    ("other", "small"): SuggestedEncoder("sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2", 9),
-    ("other", "base"): SuggestedEncoder("FacebookAI/xlm-roberta-base", 3.5),
+    ("English", "small"): SuggestedEncoder("sentence-transformers/all-MiniLM-L6-v2", 10),
+    ("English", "base"): SuggestedEncoder("sentence-transformers/all-mpnet-base-v2", 1.5, 768),
+    ("other", "small"): SuggestedEncoder("sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2", 5),
+    ("other", "base"): SuggestedEncoder("FacebookAI/xlm-roberta-base", 1.5, 768),
 }
 # Sentences per second on a GPU, from the cost of recipes/scierc.yaml on a shared H200.
 _GPU_SPEED = 300
@@ -60,25 +58,15 @@ _GPU_SPEED = 300
 
 @dataclass(frozen=True)
 class DataSummary:
-    """Counts of annotated documents.
+    """Counts of annotated documents."""
 
-    Attributes:
-        format: Format of the file.
-        documents: Number of documents.
-        annotated: Number of documents with annotations.
-        sentences: Number of sentences with words.
-        entities: Number of entities by type.
-        relations: Number of relations by type.
-        english_share: Share of the words that are frequent English words.
-    """
-
-    format: str
-    documents: int
-    annotated: int
-    sentences: int
-    entities: Counter[str]
-    relations: Counter[str]
-    english_share: float
+    format: str  # Format of the file
+    documents: int  # Number of documents
+    annotated: int  # Number of documents with annotations
+    sentences: int  # Number of sentences with words
+    entities: Counter[str]  # Number of entities by type
+    relations: Counter[str]  # Number of relations by type
+    english_share: float  # Share of the words that are frequent English words
 
     @classmethod
     def of(cls, documents: Iterable[Document], format: str) -> DataSummary:
@@ -133,37 +121,32 @@ def summarise_data(data: DataSettings) -> dict[str, DataSummary]:
 class RecipeSuggestion:
     """A recipe for annotated documents. Make one with :meth:`for_data`.
 
-    Attributes:
-        data: The data, and how to read them.
-        summaries: Counts of each split.
-        start: Trained model to start from, or None.
-        encoder: Pretrained encoder, if there is no start.
-        epochs: Passes over the training sentences.
-        dev_share: Share of train to hold out, if there is no dev and more than one document.
-        folds: Number of folds to suggest for scores, because the data are few, or None.
-        seconds: Expected time of training, a rough estimate.
-        device: The device that the time is for, in words.
-        is_gpu: Whether that is a GPU.
-
     Example:
         >>> suggestion = RecipeSuggestion.for_data(DataSettings("train.jsonl"))
         >>> suggestion.write("recipe.yaml")
     """
 
-    data: DataSettings
-    summaries: Mapping[str, DataSummary]
-    start: Start | None
-    encoder: SuggestedEncoder
-    epochs: int
-    dev_share: float | None
-    folds: int | None
-    seconds: float
-    device: str
-    is_gpu: bool
+    data: DataSettings  # The data, and how to read them
+    summaries: Mapping[str, DataSummary]  # Counts of each split
+    start: Start | None  # Trained model to start from, or None
+    encoder: SuggestedEncoder  # Pretrained encoder, if there is no start
+    training: Mapping[str, Any]  # How to train, by the rule of training/defaults.py
+    dev_share: float | None  # Share of train to hold out, if there is no dev and more than one document
+    folds: int | None  # Number of folds to suggest for scores, because the data are few, or None
+    seconds: float  # Expected time of training, a rough estimate
+    device: str  # The device that the time is for, in words
+    is_gpu: bool  # Whether that is a GPU
 
     @classmethod
-    def for_data(cls, data: DataSettings, *, device: str = "auto") -> RecipeSuggestion:
-        """Read documents and choose settings by simple rules (docs/training.md)."""
+    def for_data(cls, data: DataSettings, *, encoder: str | None = None, device: str = "auto") -> RecipeSuggestion:
+        """Read documents and choose settings by simple rules (docs/training.md).
+
+        Args:
+            data: The data, and how to read them.
+            encoder: Pretrained encoder to train, by hub id or folder. None: start from the bundled model, unless there
+                is a GPU and a better encoder that need not be downloaded.
+            device: Where to train.
+        """
         import torch
 
         from cascade_srn.runs.device import find_device
@@ -171,21 +154,21 @@ class RecipeSuggestion:
         summaries = summarise_data(data)
         train, found = summaries["train"], find_device(device)
         is_gpu = found.type == "cuda"
-        start = _find_start(train)
-        size = "base" if is_gpu and start is None and train.sentences >= _BASE_SENTENCES else "small"
-        encoder = ENCODERS[train.language, size]
-        epochs = min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, round(_SENTENCES_SEEN / max(1, train.sentences))))
-        n_threads = torch.get_num_threads()
-        speed = _GPU_SPEED if is_gpu else encoder.per_thread * n_threads
+        start, suggested = _choose_start(train, encoder, is_gpu=is_gpu)
         if "dev" in summaries or train.documents < 2:
             share = None
         else:
             share = 0.1 if train.documents >= _MANY_DOCUMENTS else 0.2
+        n_dev = summaries["dev"].sentences if "dev" in summaries else round((share or 0) * train.sentences)
+        n_train = train.sentences - (0 if "dev" in summaries else n_dev)
+        training = default_training(n_train, width=suggested.width, n_dev=n_dev)
+        n_threads = torch.get_num_threads()
+        speed = _GPU_SPEED if is_gpu else suggested.per_thread * n_threads
         few = _FOLDS <= train.annotated < _FOLD_DOCUMENTS
         folds = _FOLDS if few and "test" not in summaries else None
         described = torch.cuda.get_device_name(found) if is_gpu else f"a CPU with {n_threads} threads"
-        seconds = epochs * train.sentences / speed
-        return cls(data, summaries, start, encoder, epochs, share, folds, seconds, described, is_gpu)
+        seconds = training["epochs"] * n_train / speed
+        return cls(data, summaries, start, suggested, training, share, folds, seconds, described, is_gpu)
 
     def write(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the recipe to a file.
@@ -223,15 +206,15 @@ class RecipeSuggestion:
     def _model(self) -> Iterator[str]:
         yield "model:"
         if self.start is not None:
-            yield f"  # A trained model that has {self._shared_labels(self.start)}. Other labels are new."
+            yield f"  # A trained model that has {self._shared_labels(self.start)}. Others start from similar ones."
             yield f"  start: {self.start.name}"
-            yield "  # Start from a pretrained encoder instead of the model above:"
+            yield "  # Start from a pretrained encoder instead, which is downloaded once:"
             yield "  # encoder:"
             yield f"  #   name: {self.encoder.name}"
             return
         yield "  encoder:"
-        yield f"    name: {self.encoder.name}  # hub id or folder, downloaded once"
-        yield "  # Start from a trained model instead of the encoder above. It may have other labels:"
+        yield f"    name: {_scalar(self.encoder.name)}  # hub id, downloaded once, or folder"
+        yield "  # Start from a trained model instead of the encoder. It needs no network, and may have other labels:"
         yield f"  # start: {DEFAULT}"
 
     def _data(self) -> Iterator[str]:
@@ -263,13 +246,17 @@ class RecipeSuggestion:
         yield f"  symmetric: {_scalar(symmetric)}  # relation types without direction"
 
     def _training(self) -> Iterator[str]:
+        notes = {
+            "corruption": "share of wrong entities that relations are learned with, as in prediction",
+            "masking": "share of the words that are hidden from the encoder",
+            "evaluate_every": "dev is small, so the last weights are kept"
+            if not self.training["evaluate_every"]
+            else "",
+        }
         yield "training:"
-        yield f"  epochs: {self.epochs}"
-        yield "  batch_size: 16"
-        yield "  learning_rate: 1e-3"
-        yield "  encoder_learning_rate: 5e-5"
-        yield "  corruption: 0.2  # share of wrong entities that relations are learned with, as in prediction"
-        yield f"  evaluate_every: {max(1, self.epochs // 20)}"
+        for name, value in self.training.items():
+            note = f"  # {notes[name]}" if notes.get(name) else ""
+            yield f"  {name}: {_scalar(value)}{note}"
         if self.is_gpu:
             yield "  precision: tf32"
 
@@ -297,14 +284,24 @@ def check_target(path: str | Path, *, overwrite: bool = False) -> None:
         raise ConfigError(f"{str(path)!r} exists", "Choose another name, or overwrite it", option="overwrite")
 
 
-def _find_start(train: DataSummary) -> Start | None:
-    """Return the bundled model if it has the labels of most annotations."""
-    if DEFAULT not in bundled_models():
-        return None
+def _choose_start(train: DataSummary, encoder: str | None, *, is_gpu: bool) -> tuple[Start | None, SuggestedEncoder]:
+    """Return the trained model to start from, or None, and the encoder to train without it.
+
+    A model that has learned other labels is a better start than an encoder of its size (docs/training.md).
+    """
+    suggested = ENCODERS[train.language, "base" if is_gpu else "small"]
+    if encoder is not None:
+        known = {one.name: one for one in ENCODERS.values()}
+        return None, known.get(encoder, replace(suggested, name=encoder))
+    if DEFAULT not in bundled_models() or train.language != "English":
+        return None, suggested
     start = Start(DEFAULT)
     counts = ((train.entities, start.schema.entity_types), (train.relations, start.schema.relation_types))
     shared = sum(found[label] for found, labels in counts for label in labels)
-    return start if shared >= _SHARED_LABELS * (train.entities.total() + train.relations.total()) else None
+    has_labels = shared >= _SHARED_LABELS * (train.entities.total() + train.relations.total())
+    if is_gpu and not has_labels and is_cached(suggested.name):
+        return None, suggested
+    return start, ENCODERS[train.language, "small"]
 
 
 def _list_labels(counts: Counter[str]) -> str:

@@ -1,5 +1,3 @@
-"""Agreement between annotators."""
-
 from dataclasses import replace
 
 import pytest

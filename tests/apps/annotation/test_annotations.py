@@ -1,9 +1,7 @@
-"""Labels of a project and their file."""
-
 import pytest
 
 from cascade_srn.apps.annotation.annotations import ProjectLabels, read_labels
-from cascade_srn.errors import CascadeError, DataError, SchemaError
+from cascade_srn.errors import CascadeError, SchemaError
 
 YAML = """
 entities:
@@ -40,20 +38,14 @@ def test_a_schema_file(tmp_path):
 @pytest.mark.parametrize(
     "text",
     [
-        "entities: [A, A]",
-        "entities: {}",
-        "relations: [R]",
-        "entities: [No]",
-        "entities: [1]",
-        "entities: A",
-        "entities: {A: [x]}",
-        "entities: {A: {color: red}}",
+        "entities: [A, A]", "entities: {}", "relations: [R]", "entities: [No]", "entities: [1]", "entities: A",
+        "entities: {A: [x]}", "entities: {A: {color: red}}",
         "relations: {R: {symmetric: 1}}\nentities: [A]",
         "entity: [A]",
         "- A",
         "",
     ],
-)
+)  # fmt: skip
 def test_malformed_labels(tmp_path, text):
     (tmp_path / "labels.yaml").write_text(text)
     with pytest.raises(SchemaError):
@@ -64,9 +56,4 @@ def test_malformed_labels(tmp_path, text):
 def test_a_file_that_is_not_yaml(tmp_path, content):
     (tmp_path / "labels.yaml").write_bytes(content)
     with pytest.raises(CascadeError):
-        read_labels(tmp_path / "labels.yaml")
-
-
-def test_a_missing_file(tmp_path):
-    with pytest.raises(DataError):
         read_labels(tmp_path / "labels.yaml")

@@ -1,5 +1,3 @@
-"""Export and import of annotations."""
-
 import io
 import json
 import tracemalloc
@@ -12,13 +10,7 @@ from tests.apps.annotation.projects import FIRST, MARKED, SECOND, make_project
 
 from cascade_srn.apps.annotation import exchange
 from cascade_srn.apps.annotation.annotations import Annotation
-from cascade_srn.apps.annotation.exchange import (
-    export_bytes,
-    export_file,
-    file_name,
-    import_documents,
-    import_upload,
-)
+from cascade_srn.apps.annotation.exchange import export_bytes, export_file, file_name, import_documents, import_upload
 from cascade_srn.errors import AnnotationError, DataError, SchemaError
 from cascade_srn.formats.registry import FORMATS, read_documents
 from cascade_srn.types import Document, Sentence, Span
@@ -129,16 +121,6 @@ def snapshot(project):
     return {path.name: path.read_bytes() for path in project.folder.rglob("*") if path.is_file()}
 
 
-def test_an_archive_of_many_documents(tmp_path):
-    files = {}
-    for number in range(500):
-        files |= {f"corpus/{number}.txt": f"We train CRF {number}.", f"corpus/{number}.ann": "T1\tMethod 9 12\tCRF\n"}
-    with make_project(tmp_path / "p") as project:
-        done = import_upload(project, archive(files), "brat", "ben")
-        assert (done.documents, done.annotations) == (500, 500)
-        assert project.annotated("499").entities[0].text == "CRF"
-
-
 def line(**record):
     return io.BytesIO(json.dumps({"id": "n", **record}).encode())
 
@@ -147,14 +129,12 @@ def line(**record):
     ("format", "upload", "problem"),
     [
         ("brat", lambda: archive({"a.txt": "a. " * 3_000_000, "a.ann": ""}), "'a.txt': the content has more than"),
-        ("brat", lambda: archive({"a.txt": "a. " * 63_000_000, "a.ann": ""}), "'a.txt': the content has more than"),
         ("brat", lambda: archive({f"{n}.txt": " " * (4 << 20) for n in range(17)}), "expands to more than 200 times"),
         ("brat", lambda: archive({"a.txt": "a. " * 340_000, "a.ann": ""}), "has 1,020,000 characters"),
         ("brat", lambda: archive({"a.txt": "a " * 100_001, "a.ann": ""}), "more than 100,000 words"),
         ("brat", lambda: archive({"a.txt": "a", "a.ann": "#\n" * 100_001}), "more than 100,000 annotations"),
         ("brat", lambda: archive({"inside.zip": archive({"a.txt": "a", "a.ann": ""}).getvalue()}), "no .ann file"),
         ("brat", lambda: archive({"../../evil.txt": "x"}), "outside of its folder"),
-        ("brat", lambda: archive({"/evil.txt": "x"}), "outside of its folder"),
         ("jsonl", lambda: line(text="a. " * 3_000_000), "line is longer than"),
         ("jsonl", lambda: line(text="a. " * 1_000_000), "has 3,000,000 characters"),
         ("label-studio", lambda: io.BytesIO(b"[" + b"[]," * 6_000_000), "more than 16777216 bytes"),
@@ -228,11 +208,6 @@ def test_an_import_can_be_stopped_until_it_is_stored(project, n_calls):
     with pytest.raises(TimeoutError):
         import_upload(project, io.BytesIO(lines), "jsonl", "ben", check)
     assert snapshot(project) == before
-
-
-def test_an_unknown_format(project):
-    with pytest.raises(DataError, match="jsonl"):
-        export_bytes(project, "json-l")
 
 
 def test_file_names_are_plain(tmp_path):

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from cascade_srn.apps.annotation.files import LOG, SNAPSHOT, AppendOnlyFile, Change, ChangeLog, read_lines
+from cascade_srn.apps.annotation.files import LOG, SNAPSHOT, Change, ChangeLog, read_lines
 from cascade_srn.errors import DataError
 
 
@@ -118,22 +118,26 @@ def test_a_failed_compaction_keeps_the_log(tmp_path, monkeypatch):
     assert stored(tmp_path) == {("d", "anna"): 10}
 
 
-def test_a_file_that_cannot_be_repaired_takes_no_more_lines(tmp_path, monkeypatch):
-    file = AppendOnlyFile(tmp_path / "lines", 0)
+def test_a_log_whose_emptying_is_not_flushed(tmp_path, monkeypatch):
+    """The log is empty then, and must not grow again by zeros when a later change fails."""
+    log = ChangeLog(tmp_path, max_bytes=1)
+    flush = os.fsync
+
+    def fail_when_empty(descriptor):
+        if os.fstat(descriptor).st_size == 0:
+            raise OSError(errno.EIO, "Input/output error")
+        flush(descriptor)
 
     def fail(*arguments):
-        raise OSError(errno.EIO, "Input/output error")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail_when_empty)
+        log.append(change(1))
+    with monkeypatch.context() as patch:
         patch.setattr(os, "write", fail)
-        patch.setattr(os, "ftruncate", fail)
-        with pytest.raises(OSError, match="Input/output"):
-            file.append(b"a\n")
-    with pytest.raises(DataError):
-        file.append(b"b\n")
-
-
-def test_a_log_that_is_only_read_refuses_changes(tmp_path):
-    with pytest.raises(DataError):
-        ChangeLog(tmp_path, read_only=True).append(change(1))
-    assert not (tmp_path / LOG).exists()
+        with pytest.raises(OSError, match="No space"):
+            log.append(change(2))
+    log.append(change(2))
+    log.close()
+    assert stored(tmp_path) == {("d", "anna"): 2}

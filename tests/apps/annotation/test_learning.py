@@ -18,7 +18,9 @@ from cascade_srn.apps.annotation.learning import (
     IDLE,
     Learner,
     current_model,
+    describe_result,
     describe_uncertainty,
+    read_curve,
 )
 from cascade_srn.apps.annotation.project import Project, ProjectSettings
 from cascade_srn.apps.annotation.worker import restrict, score
@@ -91,10 +93,30 @@ def test_leftovers_of_a_killed_run_are_removed(tmp_path):
         assert current_model(project) == str(finished / "run" / "best")
 
 
-def test_the_note_is_honest_about_wide_intervals():
-    point = {"n_held_out": 9, "n_held_out_documents": 3, "unit": "sentence", "ner_low": 0.2, "ner_high": 0.8}
-    assert "wide" in describe_uncertainty([point])
-    assert "wide" not in describe_uncertainty([point | {"ner_high": 0.25}])
+def test_a_model_that_finds_nothing_does_not_replace_one_that_does(tmp_path):
+    with make_project(tmp_path / "p", make_documents(4)) as project:
+        runs = [project.folder / "training" / f"run-0000{number}" for number in (1, 2, 3)]
+        learner = Learner(project)
+        for run, n_suggested, kept in zip(runs, (3, 0, 2), (runs[0], runs[0], runs[2]), strict=True):
+            run.mkdir(parents=True)
+            (run / "result.json").write_text(json.dumps({"n_suggested": n_suggested, "n_open": 7}))
+            learner._keep(run)
+            assert current_model(project) == str(kept / "run" / "best")
+            assert ("finds nothing" in describe_result(read_curve(project)[-1])) is (n_suggested == 0)
+        assert "3 of 7 open documents" in describe_result(read_curve(project)[0])
+
+
+def test_the_page_says_how_many_more_annotations_help(tmp_path):
+    with make_project(tmp_path / "p", make_documents(4, annotated=False)) as project:
+        learner = Learner(project)
+        assert "after 10 more sentences" in learner.status()["advice"]
+        done = [id for id in project.documents if not project.is_held_out(id)][:2]
+        for id in done:
+            project.save(id, "anna", Annotation(0, "done"))
+        advice = learner.status()["advice"]
+        assert "2 annotated documents (4 sentences)" in advice
+        assert "after 6 more sentences" in advice
+        assert "no score" in advice
 
 
 @pytest.fixture
@@ -122,7 +144,7 @@ def test_training_scores_the_model_and_makes_suggestions(learning, tmp_path):
         learning.start()
     assert learning.wait(PATIENCE)
     found = learning.status()
-    assert (found["state"], found["message"]) == (DONE, "")
+    assert (found["state"], "nothing to suggest" in found["message"]) == (DONE, True)
     (point,) = found["curve"]
     n_held_out = sum(map(project.is_held_out, project.documents))
     assert (point["n_documents"], point["n_held_out_documents"]) == (14 - n_held_out, n_held_out)

@@ -7,8 +7,8 @@ import pytest
 from tests.small_models import NO_LIMITS, SENTENCES, small_model, spread_probabilities
 
 from cascade_srn import read_documents
-from cascade_srn.apps.annotation import STRATEGIES, UnitSettings, select, selection
-from cascade_srn.apps.annotation.selection import ReadableTexts, choose_format, to_prediction_task, write_selected
+from cascade_srn.apps.annotation import STRATEGIES, UnitSettings, select
+from cascade_srn.apps.annotation.selection import ReadableTexts, write_selected
 from cascade_srn.apps.annotation.units import DecisionFinder
 from cascade_srn.config import SearchLimits, Thresholds
 from cascade_srn.errors import CascadeError, ConfigError, DataError
@@ -112,23 +112,6 @@ def test_annotations_of_the_input_are_not_written():
     assert not any(one.document.entities for one in select([annotated], 9, strategy="random"))
 
 
-def test_memory_is_bounded(monkeypatch):
-    monkeypatch.setattr(selection, "MIN_POOL", 4)
-    monkeypatch.setattr(selection, "POOL_PER_UNIT", 1)
-    texts = [f"Sentence {number} is about topic {number % 7}." for number in range(100)]
-    assert len(select(texts, 2, strategy="diversity", settings=UnitSettings(min_words=2))) <= 2
-    read = []
-    found = select(texts, 3, strategy="random", progress=read.append)
-    assert read == list(range(1, 101))
-    assert chosen(found) == chosen(select(texts[::-1], 3, strategy="random"))
-
-
-def test_default_strategies():
-    assert chosen(select(TEXTS, 3)) == chosen(select(TEXTS, 3, strategy="diversity"))
-    with_model = select(TEXTS, 3, model=extractor())
-    assert chosen(with_model) == chosen(select(TEXTS, 3, model=extractor(), strategy="combined"))
-
-
 @pytest.mark.parametrize(
     ("options", "error", "option"),
     [
@@ -169,15 +152,6 @@ def test_unusable_texts_are_counted_and_reported():
         list(ReadableTexts(sources, segment, strict=True))
 
 
-def test_json_lines_are_read_back(tmp_path):
-    selected = select(TEXTS, 3, model=extractor())
-    write_selected(selected, tmp_path / "a.jsonl", "jsonl")
-    stream = read_documents(tmp_path / "a.jsonl")
-    assert list(stream) == [one.document for one in selected]
-    records = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
-    assert [record["selection"]["rank"] for record in records] == [1, 2, 3]
-
-
 def test_tasks_have_predictions_and_no_annotations(tmp_path):
     selected = select(TEXTS, 20, model=extractor())
     write_selected(selected, tmp_path / "a.json", "label-studio", model="tiny")
@@ -188,14 +162,3 @@ def test_tasks_have_predictions_and_no_annotations(tmp_path):
     read = list(read_documents(tmp_path / "a.json", "label-studio"))
     assert [document.entities for document in read] == [one.document.entities for one in selected]
     assert sum(len(document.relations) for document in read) > 0
-
-
-def test_a_task_without_predictions_is_not_done():
-    (one,) = select(TEXTS, 1, strategy="random")
-    assert to_prediction_task(one)["predictions"] == []
-
-
-def test_formats_by_suffix(tmp_path):
-    assert choose_format(None, None) == choose_format(None, tmp_path / "a.jsonl") == "jsonl"
-    assert choose_format(None, tmp_path / "a.JSON") == "label-studio"
-    assert choose_format("jsonl", tmp_path / "a.json") == "jsonl"

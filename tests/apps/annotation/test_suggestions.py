@@ -1,5 +1,3 @@
-"""The queue of documents and the suggestions for them."""
-
 from dataclasses import replace
 
 import pytest
@@ -99,13 +97,3 @@ def test_new_lines_are_read_and_later_runs_win(project):
     assert suggestions.get("a/b").entities == ()
     remove_older(project.folder, "run-2.jsonl")
     assert [path.name for path in (project.folder / SUGGESTIONS).iterdir()] == ["run-2.jsonl"]
-
-
-def test_the_folder_may_be_deleted(project):
-    add(project, "run-1.jsonl", SUGGESTED)
-    suggestions = Suggestions(project.folder)
-    suggestions.refresh()
-    assert len(suggestions) == 1
-    (project.folder / SUGGESTIONS / "run-1.jsonl").unlink()
-    suggestions.refresh()
-    assert len(suggestions) == 0

@@ -70,15 +70,9 @@ def run_here(source, output, model, *, before=lambda shard: None, resume=False, 
     """Run a job in this process, and return its report and the ids of the processed shards."""
     engine = InProcessEngine(before)
     report = run(
-        source,
-        output,
-        model=model,
-        engine=engine,
-        resume=resume,
-        progress=progress,
-        array=array,
+        source, output, model=model, engine=engine, resume=resume, progress=progress, array=array,
         settings=settings(**given),
-    )
+    )  # fmt: skip
     return report, engine.processed
 
 

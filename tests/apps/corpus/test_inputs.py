@@ -1,13 +1,8 @@
-"""Files of a corpus: how they are found, counted and read."""
-
 import bz2
 import gzip
 import json
 import lzma
 import os
-import pickle
-import tracemalloc
-from dataclasses import asdict
 from pathlib import Path
 
 import fsspec
@@ -15,15 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cascade_srn.apps.corpus import inputs
-from cascade_srn.apps.corpus.inputs import (
-    InputChangedError,
-    InputSettings,
-    RowReader,
-    find_input_files,
-    kept_types,
-)
-from cascade_srn.apps.corpus.shards import InputFile, Shard, plan_shards
+from cascade_srn.apps.corpus.inputs import InputChangedError, InputSettings, RowReader, find_input_files, kept_types
+from cascade_srn.apps.corpus.shards import Shard, plan_shards
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.inputs import open as opening
 from cascade_srn.storage.limits import LINE_VARIABLE
@@ -261,28 +249,6 @@ def test_a_shard_that_is_abandoned_can_be_read_again(tmp_path):
         assert [row.text for row in reader.read(shard)] == ["a", "b"]
 
 
-def test_a_compressed_file_is_opened_once(tmp_path, monkeypatch):
-    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(TWO * 20))
-    settings = InputSettings(shard_documents=3)
-    files = find_input_files(str(tmp_path), settings)
-    opened = []
-    real = inputs.open_records
-    monkeypatch.setattr(inputs, "open_records", lambda *args: opened.append(args) or real(*args))
-    with RowReader(files, settings) as reader:
-        for shard in plan_shards(files, settings)[::2]:
-            list(reader.read(shard))
-    assert len(opened) == 1
-
-
-def test_plain_lines_are_not_read_to_reach_a_shard(tmp_path):
-    (tmp_path / "a.jsonl").write_bytes(json_lines(*({"text": "x" * 10_000} for _ in range(1000))))
-    settings = InputSettings(shard_documents=10)
-    files = find_input_files(str(tmp_path), settings)
-    reader = RowReader(files, settings)
-    list(reader.read(plan_shards(files, settings)[-1]))
-    assert reader._records.lines.file.raw.n_bytes < 3 << 20 < files[0].n_bytes
-
-
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "txt"])
 def test_a_record_above_the_limit_is_a_problem(tmp_path, monkeypatch, kind):
     monkeypatch.setenv(LINE_VARIABLE, "100")
@@ -293,23 +259,6 @@ def test_a_record_above_the_limit_is_a_problem(tmp_path, monkeypatch, kind):
     rows = read(str(tmp_path / f"a.{kind}"))
     assert [row.text for row in rows] == ([None] if kind == "txt" else ["x", None, "z"])
     assert "100 bytes" in rows[len(rows) // 2].problem
-
-
-@pytest.mark.slow
-def test_memory_does_not_grow_with_the_file(tmp_path):
-    (tmp_path / "a.jsonl.gz").write_bytes(
-        gzip.compress(json_lines(*({"text": "x" * 20_000 + str(n)} for n in range(2000))), 1)
-    )
-    write_parquet(tmp_path / "b.parquet", {"text": [f"{n} " * 5_000 for n in range(2000)]}, row_group_size=100)
-    settings = InputSettings(shard_bytes=1 << 20)
-    tracemalloc.start()
-    try:
-        files = find_input_files(str(tmp_path), settings)
-        with RowReader(files, settings) as reader:
-            assert sum(1 for shard in plan_shards(files, settings) for _ in reader.read(shard)) == 4000
-        assert tracemalloc.get_traced_memory()[1] < 20 << 20
-    finally:
-        tracemalloc.stop()
 
 
 def test_ids(tmp_path):
@@ -324,11 +273,6 @@ def test_ids(tmp_path):
 def test_id_field(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(json_lines({"key": "k", "id": "i", "text": "a"}, {"id": "i", "text": "a"}))
     assert [row.id for row in read(str(tmp_path), id_field="key")] == ["k", "a.jsonl:1"]
-
-
-def test_a_problem_keeps_the_id_of_its_record(tmp_path):
-    (tmp_path / "a.jsonl").write_bytes(json_lines({"id": "x", "text": None}, {"text": "a"}))
-    assert read(str(tmp_path))[0].id == "x"
 
 
 @pytest.mark.parametrize(
@@ -348,14 +292,6 @@ def test_a_field_that_no_record_has(tmp_path, kind, settings, option, hint):
         find_input_files(str(tmp_path / f"a.{kind}"), InputSettings(**settings))
     assert missing.value.option == option
     assert hint in missing.value.hint
-
-
-def test_a_header_that_is_missing_gives_a_short_hint(tmp_path):
-    (tmp_path / "a.csv").write_text('1,"' + "long\n" * 1000 + '",2019\n')
-    with pytest.raises(DataError) as missing:
-        find_input_files(str(tmp_path))
-    assert len(missing.value.hint) < 200
-    assert "\n" not in str(missing.value)
 
 
 def test_kept_values(tmp_path):
@@ -415,13 +351,6 @@ def test_parquet_files_that_disagree_about_a_type(tmp_path):
     assert [row.kept for row in read(str(tmp_path), keep=("n:string",))] == [{"n": "1"}, {"n": "x"}]
 
 
-def test_a_type_that_json_lines_cannot_have(tmp_path):
-    write_parquet(tmp_path / "a.parquet", {"text": ["a"], "n": pa.array([0], pa.timestamp("us"))})
-    (tmp_path / "b.jsonl").write_bytes(json_lines({"text": "b", "n": "yesterday"}))
-    with pytest.raises(DataError):
-        find_input_files(str(tmp_path), InputSettings(keep=("n",)))
-
-
 @pytest.mark.parametrize("keep", ["n", "n:int64", "n:float64", "n:bool"])
 def test_nan_is_a_missing_value(tmp_path, keep):
     (tmp_path / "a.jsonl").write_bytes(b'{"text": "a", "n": NaN}\n')
@@ -443,12 +372,6 @@ def test_nan_is_a_missing_value(tmp_path, keep):
 def test_settings_that_are_refused(settings):
     with pytest.raises(ConfigError):
         InputSettings(**settings)
-
-
-def test_settings_survive_json():
-    settings = InputSettings(keep=("year:int64", "dc:title"), limit=5)
-    assert InputSettings.from_dict(json.loads(json.dumps(settings.to_dict()))) == settings
-    assert settings.kept == {"year": "int64", "dc:title": None}
 
 
 def test_folders_patterns_and_repeats(tmp_path):
@@ -521,20 +444,6 @@ def test_inputs_that_do_not_exist(tmp_path, address):
         find_input_files(str(tmp_path / address))
     assert "\n" not in str(missing.value)
     assert missing.value.hint
-
-
-@pytest.mark.parametrize("addresses", [[], "", [" "]])
-def test_no_input(addresses):
-    with pytest.raises(DataError):
-        find_input_files(addresses)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
-def test_a_file_that_may_not_be_read(tmp_path):
-    (tmp_path / "a.txt").write_text("x")
-    os.chmod(tmp_path / "a.txt", 0)
-    with pytest.raises(DataError):
-        find_input_files(str(tmp_path))
 
 
 def test_permission_errors_are_errors_of_the_input(tmp_path, monkeypatch):
@@ -652,31 +561,12 @@ def test_a_file_with_fewer_rows_than_planned(tmp_path):
             list(RowReader([file], InputSettings()).read(Shard("x", (part,))))
 
 
-def test_a_change_of_content_changes_the_file(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(TWO)
-    (before,) = find_input_files(str(path))
-    os.utime(path, ns=(1, 1))
-    assert find_input_files(str(path)) == (before,)
-    path.write_bytes(TWO.replace(b"b", b"c"))
-    assert find_input_files(str(path)) != (before,)
-
-
 def test_a_limit_reads_only_the_files_it_needs(tmp_path):
     for name in "abc":
         (tmp_path / f"{name}.jsonl").write_bytes(TWO)
     (tmp_path / "d.jsonl").write_bytes(b"[")
     rows = read(str(tmp_path), limit=3, shard_documents=2)
     assert [(row.id, row.text) for row in rows] == [("a.jsonl:0", "a"), ("a.jsonl:1", "b"), ("b.jsonl:0", "a")]
-
-
-def test_files_survive_json_and_pickle(tmp_path):
-    (tmp_path / "a.jsonl").write_bytes(TWO)
-    (file,) = find_input_files(str(tmp_path))
-    again = InputFile(**json.loads(json.dumps(asdict(file))))
-    assert again == file == pickle.loads(pickle.dumps(file))
-    assert again.version == file.version
-    assert hash(again) == hash(file)
 
 
 def test_id_and_row_are_unique_where_small_files_share_a_shard(tmp_path):

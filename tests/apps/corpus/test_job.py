@@ -95,11 +95,6 @@ def test_an_existing_job_is_refused_without_resume(source, model, tmp_path):
     assert caught.value.option == "resume"
 
 
-def test_resuming_nothing_starts_a_job(source, model, tmp_path):
-    report, _ = run_here(source, tmp_path / "out", model, resume=True)
-    assert report.is_finished
-
-
 @pytest.mark.parametrize("number", [2, 4])
 def test_a_job_that_died_is_resumed(source, model, tmp_path, undisturbed, number):
     with pytest.raises(MemoryError):
@@ -202,14 +197,6 @@ def test_a_changed_job_is_not_resumed(source, model, tmp_path, changed, problem)
         run_here(source, tmp_path / "out", other, resume=True, overlaps="nested" if changed == "setting" else "flat")
 
 
-def test_a_moved_input_is_accepted(source, model, tmp_path):
-    run_here(source, tmp_path / "out", model)
-    (tmp_path / "elsewhere").mkdir()
-    moved = shutil.copy(source, tmp_path / "elsewhere" / source.name)
-    report, _ = run_here(moved, tmp_path / "out", model, resume=True)
-    assert report.was_finished
-
-
 def test_a_model_that_changes_under_a_job_is_refused(source, model, tmp_path):
     copy = shutil.copytree(model, tmp_path / "model")
 
@@ -240,13 +227,6 @@ def test_foreign_folders_are_left_alone(source, model, tmp_path):
         with pytest.raises(ConfigError):
             run_here(source, out, model, resume=resume)
     assert members(out) == ["thesis.txt"]
-
-
-@pytest.mark.parametrize("output", ["s3://bucket/folder", "memory://x"])
-def test_an_output_that_is_no_folder_is_refused(source, model, output):
-    with pytest.raises(ConfigError) as caught:
-        run_here(source, output, model)
-    assert caught.value.option == "output"
 
 
 def test_a_folder_in_use_is_refused(source, model, tmp_path):
@@ -318,18 +298,6 @@ def test_a_signal_stops_the_job_after_the_shard(source, model, tmp_path, undistu
     assert fingerprints(tmp_path / "out") == undisturbed
 
 
-def test_a_signal_during_the_last_shard_does_not_matter(source, model, tmp_path):
-    seen = []
-
-    def before(shard):
-        seen.append(shard)
-        if len(seen) == 4:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    report, _ = run_here(source, tmp_path / "out", model, before=before)
-    assert report.is_finished
-
-
 def test_a_second_signal_stops_the_job_at_once(source, model, tmp_path):
     def before(shard):
         os.kill(os.getpid(), signal.SIGINT)
@@ -357,12 +325,6 @@ def test_tasks_of_an_array_share_a_job(source, model, tmp_path, undisturbed):
     assert members(out) == FINISHED
 
 
-@pytest.mark.parametrize("array", [(3, 3), (-1, 2), (0, 0)])
-def test_an_array_without_such_a_task_is_refused(source, model, tmp_path, array):
-    with pytest.raises(ConfigError):
-        run_here(source, tmp_path / "out", model, array=array)
-
-
 def test_a_job_leaves_running_tasks_of_an_array_alone(source, model, tmp_path):
     out = tmp_path / "out"
     run_here(source, out, model, array=(0, 2))
@@ -372,20 +334,6 @@ def test_a_job_leaves_running_tasks_of_an_array_alone(source, model, tmp_path):
     report, processed = run_here(source, out, model, resume=True)
     assert report.is_finished
     assert len(processed) == 2
-
-
-def test_an_engine_that_forgets_shards_is_noticed(source, model, tmp_path):
-    class Forgetful(InProcessEngine):
-        def run(self, job, shards, control):
-            yield from super().run(job, shards[:2], control)
-
-    with pytest.raises(JobError, match="2 shards"):
-        run(source, tmp_path / "out", model=model, engine=Forgetful(), settings=settings())
-
-
-def test_unknown_engines_are_refused(source, model, tmp_path):
-    with pytest.raises(ConfigError):
-        run(source, tmp_path / "out", model=model, engine="beam")
 
 
 def test_the_manifest_describes_the_job(source, model, tmp_path):

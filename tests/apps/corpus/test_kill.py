@@ -2,9 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from tests.apps.corpus.jobs import fingerprints, members, save_model, settings, texts, write_lines
@@ -86,22 +83,3 @@ def test_random_kills_of_drivers_and_workers_change_nothing(tmp_path):
     outcome = disturb(options, tmp_path)
     assert outcome.differences == []
     assert sum(outcome.kills.values()) == 3
-
-
-IN_PROCESS = """
-import sys
-from tests.apps.corpus.jobs import InProcessEngine, settings
-from cascade_srn.apps.corpus.job import run
-source, output, model = sys.argv[1:]
-run(source, output, model=model, engine=InProcessEngine(), workers=1, settings=settings())
-"""
-
-
-def test_an_undisturbed_run_in_one_process_agrees(tmp_path):
-    """The engine of the other tests writes what worker processes write."""
-    model, source = save_model(tmp_path / "model"), write_lines(tmp_path / "in.jsonl", texts(10))
-    # In a new process: other tests may have changed the state of libraries in this one.
-    given = [str(path) for path in (source, tmp_path / "one", model)]
-    subprocess.run([sys.executable, "-c", IN_PROCESS, *given], cwd=Path(__file__).parents[3], check=True)
-    run(source, tmp_path / "local", model=model, engine="local", workers=1, settings=settings())
-    assert fingerprints(tmp_path / "local") == fingerprints(tmp_path / "one")

@@ -1,5 +1,3 @@
-"""Shards: deterministic, complete and within bounds."""
-
 from itertools import pairwise
 
 from hypothesis import given
@@ -67,17 +65,6 @@ def test_counted_files_are_cut_within_the_bounds(tmp_path_factory, texts):
     assert all(len(shard) <= 4 and sum(len(text) + 14 for text in shard) <= 70 for shard in found)
 
 
-def test_small_files_share_a_shard():
-    settings = InputSettings(shard_documents=5)
-    shards = plan_shards(make_files([[1], [1, 1], [1] * 7, [1], [1] * 5], settings), settings)
-    assert [shard.parts for shard in shards] == [
-        ((0, 0, 1), (1, 0, 2)),
-        ((2, 0, 5),),
-        ((2, 5, 7), (3, 0, 1)),
-        ((4, 0, 5),),
-    ]
-
-
 def test_ids_change_with_the_content_and_the_range():
     settings = InputSettings(shard_documents=2)
     (file,) = make_files([[1] * 4], settings)
@@ -89,7 +76,3 @@ def test_ids_change_with_the_content_and_the_range():
     limited = plan_shards([file], InputSettings(shard_documents=2, limit=3))
     assert limited[0] == before[0]
     assert limited[1].id != before[1].id
-
-
-def test_an_empty_plan():
-    assert plan_shards([], InputSettings()) == ()

@@ -1,15 +1,14 @@
 """Progress reports: rates, the time left, and the lines of a display. The status of a job."""
 
 import json
-import os
 
 import pytest
 from tests.apps.corpus.jobs import run_here, save_model, texts, write_lines
 from tests.formats.other_processes import held_elsewhere
 
 from cascade_srn.apps.corpus import progress
-from cascade_srn.apps.corpus.progress import JobProgress, ProgressView, status, with_number
-from cascade_srn.errors import CascadeError, DataError
+from cascade_srn.apps.corpus.progress import JobProgress, ProgressView, status
+from cascade_srn.errors import CascadeError
 
 
 def report(n_shards, seconds, *, n_workers=1, before=0, n_errors=0):
@@ -66,17 +65,6 @@ def test_a_log_gets_the_first_and_the_last_line():
     assert "0 errors  1 worker" in rows[1].line
 
 
-def test_a_report_without_a_new_shard_keeps_the_rate_going():
-    view = ProgressView()
-    view.add(report(0, 0.0))
-    view.add(report(1, 10.0))
-    assert view.add(report(1, 20.0)).figures.startswith("0.5 documents/s")
-
-
-def test_numbers():
-    assert [with_number(n, "error") for n in (0, 1, 1200)] == ["0 errors", "1 error", "1,200 errors"]
-
-
 # The status of an output folder.
 
 
@@ -127,29 +115,6 @@ def test_a_job_that_stopped_after_two_shards(source, model, tmp_path):
     assert f"pid {other.pid} " in running.holder
 
 
-def test_a_running_task_of_an_array(source, model, tmp_path):
-    run_here(source, tmp_path / "out", model, array=(0, 2))
-    assert status(tmp_path / "out").state == "stopped"
-    with held_elsewhere(tmp_path / "out" / ".array-1-of-2-.tmp") as other:
-        report = status(tmp_path / "out")
-    assert report.state == "running"
-    assert f"pid {other.pid} " in report.holder
-
-
-def test_errors_that_cannot_be_read(source, model, tmp_path):
-    run_here(source, tmp_path / "out", model)
-    for path in (tmp_path / "out" / "errors").iterdir():
-        path.write_bytes(b"x")
-    report = status(tmp_path / "out")
-    assert report.n_errors == 3
-    assert len(report.reasons) == 1
-
-
-def test_no_job(tmp_path):
-    with pytest.raises(DataError):
-        status(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("times", "rate"),
     [
@@ -164,10 +129,3 @@ def test_no_job(tmp_path):
 )
 def test_rates(times, rate):
     assert progress._rate(times) == rate
-
-
-def test_records_of_the_future_do_not_matter(source, model, tmp_path):
-    run_here(source, tmp_path / "out", model)
-    for path in (tmp_path / "out" / "shards").iterdir():
-        os.utime(path, (2**32, 2**32))
-    assert status(tmp_path / "out").state == "finished"

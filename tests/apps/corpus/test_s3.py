@@ -108,16 +108,6 @@ def test_formats(s3, address):
         assert [row.text for row in reader.read(shards[-2])] == expected[-5:-1]
 
 
-def test_the_same_files_on_disk_give_the_same_shards(s3, tmp_path):
-    fill(s3)
-    s3.get(f"{BUCKET}/data", str(tmp_path / "data"), recursive=True)
-    settings = InputSettings(shard_documents=4)
-    remote = find_input_files(f"s3://{BUCKET}/data", settings)
-    local = find_input_files(str(tmp_path / "data"), settings)
-    assert remote == local
-    assert plan_shards(remote, settings) == plan_shards(local, settings)
-
-
 def test_another_process_reads_the_shards(s3):
     expected = fill(s3)
     settings = InputSettings()

@@ -1,12 +1,9 @@
-"""Estimates of the time of a job."""
-
 import pytest
 from tests.apps.corpus.jobs import save_model, settings, texts, write_lines
 
 from cascade_srn.apps.corpus.inputs import find_input_files
 from cascade_srn.apps.corpus.sample import estimate, sample_rows
 from cascade_srn.apps.corpus.shards import plan_shards
-from cascade_srn.errors import DataError, ModelError
 
 
 @pytest.fixture(scope="module")
@@ -36,22 +33,3 @@ def test_the_sample_is_spread_over_all_files(tmp_path, number):
     rows = sample_rows(files, plan_shards(files, chosen.inputs), chosen, number)
     start = {"a.jsonl": 0, "b.jsonl": 13, "c.jsonl": 14}
     assert [start[row.input] + row.row for row in rows] == [at * 20 // min(number, 20) for at in range(min(number, 20))]
-
-
-def test_the_limit_bounds_the_sample(tmp_path, model):
-    write_lines(tmp_path / "in.jsonl", texts(9))
-    found = estimate(tmp_path / "in.jsonl", model=model, workers=1, settings=settings(inputs={"limit": 3}))
-    assert (found.n_documents, found.n_sampled) == (3, 3)
-
-
-def test_all_documents_unreadable(tmp_path, model):
-    write_lines(tmp_path / "in.jsonl", [{"text": None}] * 3)
-    found = estimate(tmp_path / "in.jsonl", model=model, workers=1, settings=settings())
-    assert (found.n_sampled, found.n_unreadable, found.words_per_document) == (3, 3, 0)
-
-
-def test_wrong_input_and_model(tmp_path, model):
-    with pytest.raises(DataError):
-        estimate(tmp_path / "nowhere.jsonl", model=model, settings=settings())
-    with pytest.raises(ModelError):
-        estimate(tmp_path, model=tmp_path / "nowhere", settings=settings())

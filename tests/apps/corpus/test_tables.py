@@ -134,15 +134,6 @@ def test_the_bytes_do_not_depend_on_places(folder, tmp_path):
     assert fingerprints(tmp_path / "out") == fingerprints(folder / "parquet")
 
 
-@pytest.mark.slow
-def test_pandas_reads_each_table_as_one_dataset(folder):
-    pandas = pytest.importorskip("pandas")
-    for table in TABLES:
-        frame = pandas.read_parquet(folder / "parquet" / table)
-        rows = rows_of(folder / "parquet", table)
-        assert sorted(frame["document_id"]) == sorted(row["document_id"] for row in rows)
-
-
 def test_duckdb_reads_each_table_as_one_dataset(folder):
     import duckdb
 
@@ -156,14 +147,6 @@ def test_duckdb_reads_each_table_as_one_dataset(folder):
         WHERE r.head_text = e.text"""
     ).fetchall()
     assert joined == [(len(rows_of(folder / "parquet", "relations")),)]
-
-
-@pytest.mark.slow
-def test_polars_reads_each_table_as_one_dataset(folder):
-    polars = pytest.importorskip("polars")
-    for table in TABLES:
-        frame = polars.scan_parquet(folder / "parquet" / table / "*.parquet").collect()
-        assert frame.height == len(rows_of(folder / "parquet", table))
 
 
 @pytest.mark.parametrize(

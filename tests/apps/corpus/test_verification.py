@@ -1,5 +1,3 @@
-"""Verification of the tables of a job."""
-
 import json
 import shutil
 
@@ -9,7 +7,6 @@ import pytest
 from tests.apps.corpus.jobs import run_here, save_model, texts, write_lines
 from tests.formats.other_processes import held_elsewhere
 
-from cascade_srn.apps import corpus
 from cascade_srn.apps.corpus import verification
 from cascade_srn.apps.corpus.progress import status
 from cascade_srn.apps.corpus.verification import verify
@@ -66,11 +63,6 @@ def test_a_finished_job_is_correct(output):
     assert report.problems == report.notes == ()
     assert seen == [(1, 3), (2, 3), (3, 3)]
     assert json.loads(json.dumps(report.to_dict()))["is_correct"]
-
-
-def test_the_package_exports_the_functions_and_not_modules():
-    assert corpus.verify is verify
-    assert corpus.status is status
 
 
 @pytest.mark.parametrize("table", ["documents", "errors"])
@@ -172,14 +164,6 @@ def test_files_of_an_unfinished_shard_are_no_problem_while_the_job_runs(tables):
         report = verify(tables)
     assert report.n_problems == 0
     assert len([note for note in report.notes if path.stem in note]) == 4
-
-
-def test_problems_are_counted_but_not_all_named(tables, monkeypatch):
-    monkeypatch.setattr(verification, "_N_PROBLEMS", 2)
-    for number in range(5):
-        (tables / "documents" / f"{number}.txt").touch()
-    report = verify(tables)
-    assert (report.n_problems, len(report.problems)) == (5, 2)
 
 
 @pytest.mark.parametrize("content", [None, "{", "[]", '{"version": 99}', '{"version": 1}'])

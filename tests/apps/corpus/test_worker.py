@@ -97,47 +97,6 @@ def test_a_worker_can_go_on_after_an_input_that_could_not_be_read(make, tmp_path
     assert worker.process(shard).rows["documents"] == 5
 
 
-@pytest.mark.parametrize(("has_gpu", "n_parts"), [(False, 2), (True, 5)])
-def test_parts_are_bounded(has_gpu, n_parts, make, monkeypatch):
-    """The first parts for a GPU are small, so that it starts soon."""
-    worker, shard = make(texts(60), batch_words=64)
-    assert not worker._has_gpu
-    worker._has_gpu = has_gpu
-    sizes = []
-    predict = worker._predict
-
-    def count(part, predictor):
-        sizes.append(sum(len(sentence) for _, document in part for sentence in document.sentences))
-        return predict(part, predictor)
-
-    monkeypatch.setattr(worker, "_predict", count)
-    result = worker.process(shard)
-    assert len(sizes) == n_parts
-    assert max(sizes) < 16 * 64 + 100
-    assert sum(sizes) == result.n_words
-
-
-def test_words_are_tokenized_ahead(make, monkeypatch):
-    worker, shard = make(texts(5))
-    threads = set()
-    pieces = worker._pieces
-    encode = pieces.words.backend.encode_batch
-
-    class Backend:
-        def encode_batch(self, *arguments, **options):
-            threads.add(threading.current_thread().name)
-            return encode(*arguments, **options)
-
-    monkeypatch.setattr(pieces.words, "backend", Backend())
-    worker.process(shard)
-    assert threads == {"prepare"}
-
-
-def test_wrong_thresholds_are_refused_at_the_start(make):
-    with pytest.raises(CascadeError):
-        make(texts(1), thresholds={"entity_types": {"Animal": 0.5}})
-
-
 def test_rows_of_a_failed_shard_keep_their_own_problem(make, tmp_path):
     worker, shard = make(["A text.", {"id": "x", "text": 5}])
     result = workers.write_failed_shard(worker.job, shard, "it crashed", 3)

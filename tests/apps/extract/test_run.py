@@ -1,5 +1,3 @@
-"""Extraction from many texts: order, totals and bad texts."""
-
 import pytest
 from tests.apps.extract.models import extractor
 
@@ -115,17 +113,6 @@ def test_an_error_while_keeping_does_not_hide_the_cause():
     assert "the disk is full" in sentence
 
 
-def test_a_segmenter_with_bad_offsets(monkeypatch):
-    def segmenter(text):
-        return [[(0, 99)]] if "number 1" in text else [[(0, 3)]]
-
-    monkeypatch.setattr(extractor(), "segmenter", segmenter)
-    totals, _, sentences = run(TEXTS[:3])
-    assert totals.documents == 2
-    assert sentences[0].startswith("file, line 1: ")
-    assert "[0, 99)" in sentences[0]
-
-
 class TestASegmenterThatFails:
     @pytest.fixture(autouse=True)
     def segmenter(self, monkeypatch):
@@ -142,25 +129,6 @@ class TestASegmenterThatFails:
         assert [document.id for document in writer.documents] == ["0", "1", "3", "4", "5"]
         assert (totals.documents, totals.bad, totals.position) == (5, 1, 50)
         assert sentences == ["file, line 2: KeyError: 'two'"]
-
-    @pytest.mark.parametrize("batch_words", [1, 4096])
-    def test_strict_stops_after_earlier_documents(self, batch_words):
-        writer = Kept()
-        with pytest.raises(DataError, match="^file, line 2: KeyError: 'two'$"):
-            run(TEXTS, writer, strict=True, batch_words=batch_words)
-        assert [document.id for document in writer.documents] == ["0", "1"]
-
-
-def test_documents_before_a_failing_iterator_are_written():
-    def texts():
-        yield from TEXTS[:3]
-        raise OSError("the disk is gone")
-
-    writer = Kept()
-    with pytest.raises(OSError, match="the disk is gone"):
-        run(texts(), writer)
-    assert [document.id for document in writer.documents] == ["0", "1", "2"]
-    assert writer.ended == "abandoned"
 
 
 def test_progress_is_reported_for_every_document():

@@ -1,5 +1,3 @@
-"""Tables of extracted entities and relations."""
-
 import csv
 import io
 import json
@@ -42,6 +40,16 @@ def rows(path):
 
 def annotations(document):
     return document.text, set(document.entities), set(document.relations)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_spreadsheets_run_no_kept_field(tmp_path, format):
+    kept = ("title", "delta", "=field")
+    fields = {"title": "=HYPERLINK(A1)", "delta": -0.5, "=field": "-0.5"}
+    (row,) = rows(written(tmp_path / f"a.{format}", SECOND, fields=fields, kept=kept))
+    mark = "" if format == "parquet" else "'"
+    assert row["title"] == f"{mark}=HYPERLINK(A1)"
+    assert (row["delta"], row[f"{mark}=field"]) == ("-0.5", "-0.5")
 
 
 @pytest.mark.parametrize("format", FORMATS)

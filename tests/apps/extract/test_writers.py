@@ -1,9 +1,6 @@
-"""Writers of tables, JSON lines, brat files and HTML pages."""
-
 import errno
 import io
 import json
-import os
 import sys
 import unicodedata
 from pathlib import Path
@@ -36,17 +33,11 @@ def written(format, path, *documents):
 @pytest.mark.parametrize(
     ("format", "output", "terminal", "expected"),
     [
-        (None, None, True, "table"),
-        (None, None, False, "jsonl"),
-        (None, "a.html", True, "html"),
-        (None, "a.JSONL", True, "jsonl"),
-        (None, "a.txt", False, "table"),
-        (None, "a.csv", True, "csv"),
-        (None, "a.tsv", True, "tsv"),
-        (None, "a.parquet", True, "parquet"),
-        ("brat", "a.html", True, "brat"),
+        (None, None, True, "table"), (None, None, False, "jsonl"), (None, "a.html", True, "html"),
+        (None, "a.JSONL", True, "jsonl"), (None, "a.txt", False, "table"), (None, "a.csv", True, "csv"),
+        (None, "a.tsv", True, "tsv"), (None, "a.parquet", True, "parquet"), ("brat", "a.html", True, "brat"),
     ],
-)
+)  # fmt: skip
 def test_the_default_format(format, output, terminal, expected):
     assert choose_format(format, output and Path(output), terminal=terminal) == expected
 
@@ -99,14 +90,6 @@ def test_brat_file_names(tmp_path):
     assert len(list(folder.rglob("*.txt"))) == len(ids)
 
 
-def test_brat_files_are_read_back(tmp_path):
-    folder = written("brat", tmp_path / "out", FIRST, SECOND)
-    first, second = read_documents(folder, "brat")
-    assert [(e.start, e.end, e.label) for e in first.entities] == [(e.start, e.end, e.label) for e in FIRST.entities]
-    assert len(first.relations) == len(FIRST.relations)
-    assert second.text == SECOND.text
-
-
 def test_a_document_that_brat_cannot_represent_leaves_no_file(tmp_path):
     writer = make_writer("brat", tmp_path / "out", schema=SCHEMA)
     spaced = sentence("a b", [(0, 1, "two words")])
@@ -135,12 +118,6 @@ def test_a_compressed_output_is_an_error(tmp_path, name):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no such pipes here")
-def test_a_pipe_may_have_any_name(tmp_path):
-    os.mkfifo(tmp_path / "a.jsonl.gz")
-    assert choose_format("jsonl", tmp_path / "a.jsonl.gz", terminal=False) == "jsonl"
-
-
 @pytest.mark.parametrize(
     ("first", "second"),
     [("a", "a.txt/b"), ("a.ann/b", "a"), ("a", "/".join(["x" * 100] * 50))],
@@ -162,17 +139,6 @@ def test_an_id_that_cannot_be_a_path_is_an_error_of_its_document(tmp_path, first
     ]
 
 
-def test_other_errors_of_the_file_system_are_raised(tmp_path, monkeypatch):
-    writer = make_writer("brat", tmp_path / "out", schema=SCHEMA)
-
-    def full(documents, path, format):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("cascade_srn.apps.extract.writers.write_documents", full)
-    with pytest.raises(OSError, match="No space left"):
-        writer.write(FIRST)
-
-
 def test_a_page_has_all_documents(tmp_path):
     path = written("html", tmp_path / "news.html", FIRST, SECOND)
     root = read_markup(path.read_text(encoding="utf-8"))
@@ -186,18 +152,6 @@ def test_an_abandoned_page_has_the_documents_so_far(tmp_path):
     assert writer.abandon() == tmp_path / "page.partial.html"
     root = read_markup((tmp_path / "page.partial.html").read_text(encoding="utf-8"))
     assert [heading.text for heading in root.all("h2")] == ["first"]
-
-
-def test_a_page_whose_path_becomes_a_folder(tmp_path):
-    writer = make_writer("html", tmp_path / "page.html", schema=SCHEMA)
-    writer.write(FIRST)
-    (tmp_path / "page.html").mkdir()
-    with pytest.raises(DataError, match=r"page.html .*Is a directory"):
-        writer.finish()
-    assert writer.abandon() == tmp_path / "page.partial.html"
-    root = read_markup((tmp_path / "page.partial.html").read_text(encoding="utf-8"))
-    assert [heading.text for heading in root.all("h2")] == ["first"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "page.partial.html"]
 
 
 @pytest.mark.parametrize("finished", [True, False])

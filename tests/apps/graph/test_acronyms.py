@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascade_srn.apps.graph.acronyms import collect_expansions, find_definitions
+from cascade_srn.apps.graph.acronyms import Definitions, collect_expansions, define_acronyms, find_definitions
 from cascade_srn.apps.graph.forest import Forest
 
 
@@ -53,7 +53,10 @@ def _expand(texts, *names):
     forest = Forest()
     for name in names:
         forest.keys[forest.add(name, "", name)].n = 1
-    expansions = collect_expansions(forest, [(at, f"d{at}", text) for at, text in enumerate(texts)], [""])
+    definitions = Definitions()
+    for definition in define_acronyms(enumerate(texts)):
+        definitions.add(*definition)
+    expansions = collect_expansions(forest, definitions, "d{}".format, [""])
 
     def text(key):
         return forest.keys[key].text

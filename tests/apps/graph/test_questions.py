@@ -15,7 +15,7 @@ from cascade_srn.apps.graph import GraphSettings, build
 from cascade_srn.apps.graph.filters import Filters
 from cascade_srn.apps.graph.questions import Graph
 from cascade_srn.apps.graph.reader import NotInGraph
-from cascade_srn.apps.graph.store import open_graph, read_record
+from cascade_srn.apps.graph.store import open_graph
 from cascade_srn.errors import ConfigError, DataError
 
 NER, CRF, BERT, LSTM = "named-entity-recognition-task", "crf-method", "bert-crf-method", "lstm-method"
@@ -340,6 +340,7 @@ class Profiled(Graph):
 
     def _run(self, sql, values):
         with self._connection.cursor() as cursor:
+            cursor.execute("USE graph")
             plan = cursor.execute(f"EXPLAIN (ANALYZE, FORMAT json) {sql}", values or None).fetchall()[0][1]
         self.scans |= set(find_scans(json.loads(plan)))
         return super()._run(sql, values)
@@ -359,8 +360,8 @@ def find_scans(plan):
 @pytest.mark.parametrize("n_nodes", [2_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_questions_about_a_node_use_indexes(tmp_path, n_nodes):
     folder = write_large_graph(tmp_path / "large", n_nodes)
-    connection = pytest.importorskip("duckdb").connect(str(folder / "graph.duckdb"), read_only=True)
-    opened = Profiled(folder, read_record(folder), connection)
+    with open_graph(folder) as graph:
+        opened = Profiled(folder, graph.record, graph._connection.cursor())
     opened.scans = set()
     assert opened.overview["n_edges"] == 3 * n_nodes
     opened.scans = set()

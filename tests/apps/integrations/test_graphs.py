@@ -1,5 +1,3 @@
-"""Names of labels, and merging of mentions."""
-
 import pytest
 from tests.small_models import SCHEMA
 
@@ -50,14 +48,9 @@ def test_mentions_with_one_name_are_one_entity(given):
     (relation,) = relations
     assert (relation.head, relation.label, relation.tail) == (entities[0], "used_for", entities[1])
     assert relation.properties() == {
-        "sentence": "A tagger helps parsing.",
-        "head_start": 2,
-        "head_end": 8,
-        "tail_start": 15,
-        "tail_end": 22,
-        "n_mentions": 2,
-        "score": 0.7,
-    }
+        "sentence": "A tagger helps parsing.", "head_start": 2, "head_end": 8, "tail_start": 15,
+        "tail_end": 22, "n_mentions": 2, "score": 0.7,
+    }  # fmt: skip
 
 
 def test_the_best_mention_decides_the_label_of_a_name(given):

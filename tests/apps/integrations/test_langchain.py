@@ -1,5 +1,3 @@
-"""The graph transformer of LangChain."""
-
 import asyncio
 
 import pytest

@@ -1,5 +1,3 @@
-"""The property-graph extractor of LlamaIndex."""
-
 import asyncio
 import pickle
 
@@ -33,13 +31,6 @@ def test_nodes_get_entities_and_relations(given):
     assert (relation.source_id, relation.label, relation.target_id) == ("tagger", "used_for", "parsing")
     assert relation.properties["sentence"] == TEXTS[0]
     assert relation.properties["file"] == "0.txt"
-
-
-def test_found_entities_are_kept(given):
-    extractor = CascadePathExtractor(given)
-    (node,) = extractor(extractor(nodes(TEXTS[:1])))
-    assert len(node.metadata[KG_NODES_KEY]) == 4
-    assert "nodes" not in node.metadata[KG_NODES_KEY][-1].properties
 
 
 def test_an_index_is_built(model_folder):

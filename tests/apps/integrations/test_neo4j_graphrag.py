@@ -1,22 +1,15 @@
-"""The entity-relation extractor of neo4j-graphrag."""
-
 import asyncio
 
 import pytest
 
 pytest.importorskip("neo4j_graphrag")
 from neo4j_graphrag.experimental.components.entity_relation_extractor import OnError
-from neo4j_graphrag.experimental.components.kg_writer import KGWriter, KGWriterModel
-from neo4j_graphrag.experimental.components.text_splitters.fixed_size_splitter import FixedSizeSplitter
 from neo4j_graphrag.experimental.components.types import (
     DocumentInfo,
     LexicalGraphConfig,
-    Neo4jGraph,
     TextChunk,
     TextChunks,
 )
-from neo4j_graphrag.experimental.pipeline import Pipeline
-from pydantic import validate_call
 from tests.apps.integrations.models import TEXTS
 
 from cascade_srn import Extractor
@@ -71,35 +64,11 @@ def test_results_of_a_model_equal_those_of_the_extractor(model_folder):
     assert {end for r in graph.relationships for end in (r.start_node_id, r.end_node_id)} <= ids
 
 
-def test_it_is_a_part_of_a_pipeline(given):
-    written = []
-
-    class Writer(KGWriter):
-        @validate_call
-        async def run(self, graph: Neo4jGraph) -> KGWriterModel:
-            written.append(graph)
-            return KGWriterModel(status="SUCCESS")
-
-    pipeline = Pipeline()
-    pipeline.add_component(FixedSizeSplitter(chunk_size=1000), "splitter")
-    pipeline.add_component(CascadeEntityRelationExtractor(given), "extractor")
-    pipeline.add_component(Writer(), "writer")
-    pipeline.connect("splitter", "extractor", {"chunks": "splitter"})
-    pipeline.connect("extractor", "writer", {"graph": "extractor"})
-    asyncio.run(pipeline.run({"splitter": {"text": TEXTS[0]}}))
-    assert [node.label for node in written[0].nodes] == ["Chunk", "Thing", "Task"]
-
-
 def test_labels_of_the_lexical_graph_are_refused(given):
     extractor = CascadeEntityRelationExtractor(given, label_map={"Thing": "Chunk"})
     with pytest.raises(ConfigError, match="Chunk"):
         run(extractor)
     assert run(extractor, lexical_graph_config=LexicalGraphConfig(chunk_node_label="Part"))
-
-
-def test_other_inputs_are_refused(given):
-    with pytest.raises(ConfigError, match="schema"):
-        run(CascadeEntityRelationExtractor(given), schema=None)
 
 
 def test_bad_chunks(given):

@@ -1,5 +1,3 @@
-"""The component for spaCy."""
-
 import pickle
 
 import pytest
@@ -109,27 +107,12 @@ def test_pipeline_is_written_with_its_model(model_folder, tmp_path):
     assert again.pipe_labels["cascade_srn"] == ["Metric", "Task", "Thing"]
 
 
-def test_model_can_be_left_out(model_folder, tmp_path):
-    nlp = spacy.blank("en")
-    nlp.add_pipe("cascade_srn", config={"model": str(model_folder)})
-    nlp.to_disk(tmp_path / "nlp", exclude=["cascade_srn"])
-    assert not (tmp_path / "nlp" / "cascade_srn").exists()
-    assert relations(spacy.load(tmp_path / "nlp")(TEXTS[0]))
-
-
 def test_docs_are_written(given):
     nlp = pipeline(given)
     doc = nlp("A tagger helps parsing.")
     assert relations(Doc(nlp.vocab).from_bytes(doc.to_bytes())) == relations(doc)
     (read,) = DocBin(store_user_data=True, docs=[doc]).get_docs(nlp.vocab)
     assert relations(read) == relations(doc)
-
-
-def test_merging_tokens_keeps_relations(given):
-    doc = pipeline(given)("A tagger helps parsing.")
-    with doc.retokenize() as retokenizer:
-        retokenizer.merge(doc[0:2])
-    assert [(r.head.text, r.tail.text) for r in doc._.relations] == [("A tagger", "parsing")]
 
 
 def test_two_components_add_up(given):
@@ -165,21 +148,3 @@ def test_bad_options_are_refused():
     for options in ({"words": "tokens"}, {"overlaps": "nest"}):
         with pytest.raises(ConfigError):
             spacy.blank("en").add_pipe("cascade_srn", config=options)
-
-
-def test_extension_of_another_program_is_not_replaced():
-    extension = Doc.remove_extension("relations") if Doc.has_extension("relations") else None
-    Doc.set_extension("relations", default=())
-    try:
-        with pytest.raises(CascadeError, match="relations"):
-            CascadeComponent()
-    finally:
-        Doc.remove_extension("relations")
-        if extension:
-            Doc.set_extension("relations", getter=extension[2])
-
-
-def test_component_is_analysed():
-    nlp = spacy.blank("en")
-    nlp.add_pipe("cascade_srn")
-    assert "doc._.relations" in nlp.analyze_pipes()["summary"]["cascade_srn"]["assigns"]

@@ -8,7 +8,6 @@ from tests.small_models import SENTENCES, small_model, spread_probabilities
 from cascade_srn.apps.integrations.spark import annotations, extract_partition, output_schema
 from cascade_srn.errors import ConfigError
 from cascade_srn.extractor import Extractor
-from cascade_srn.types import Document
 
 THRESHOLDS = {"entity": 0.5, "subject": 0.3, "object": 0.3}
 TEXT = " ".join(f"{' '.join(sentence.words).capitalize()}." for sentence in SENTENCES[:5])
@@ -66,10 +65,6 @@ def test_annotations_refer_to_entities_by_position(document):
             }
             assert entity["sentence"] == relation["sentence"]
     assert {one["sentence"] for one in entities} <= set(range(len(document.sentences)))
-
-
-def test_a_document_without_words_has_no_annotations():
-    assert annotations(Document.from_text("  ")) == ([], [])
 
 
 @pytest.mark.parametrize("wrong", [{"overlaps": "some"}, {"batch_words": 0}, {"threads": 0}, {"constraints": "maybe"}])

@@ -70,8 +70,3 @@ def test_its_python_runs(tmp_path, monkeypatch):
     names = {}
     exec(compile(block, "docs/serve.md", "exec"), names)
     assert names["app"].state.engine.settings.limits.texts == 16
-
-
-def test_its_links_exist():
-    for target in re.findall(r"\]\(([^)#]+)\)", PAGE):
-        assert (ROOT / "docs" / target).exists(), target

@@ -12,7 +12,6 @@ from cascade_srn.apps.service.requests import request_thresholds
 from cascade_srn.apps.web.refusals import Refusal
 from cascade_srn.apps.web.settings import Limits, ServeSettings
 from cascade_srn.config import Thresholds
-from cascade_srn.inference.thresholds import resolve_thresholds
 
 WORDS = ["a", "tagger", "helps", "parsing", "translation", "search", "engines", "neural", "speech", "accuracy", "data"]
 
@@ -91,14 +90,6 @@ def test_overlaps_of_the_service(extractor):
         (document,) = service.post("/extract", {"text": TEXT}).json()["documents"]
     check(document, flat.extract(TEXT))
     assert len(document["entities"]) < len(extractor.extract(TEXT).entities)
-
-
-def test_one_number_replaces_all_thresholds():
-    own = {"related": 0.2, "relation": 0.9, "entity_types": {"Thing": 0.9}}
-    extractor = random_extractor(thresholds=Thresholds(**own))
-    chosen = request_thresholds(0.6, extractor, Limits())
-    assert chosen == resolve_thresholds(0.6, extractor.model.settings.thresholds)
-    assert chosen == Thresholds(entity=0.6, subject=0.6, object=0.6)
 
 
 def test_thresholds_of_the_model_are_accepted():

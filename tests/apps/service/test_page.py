@@ -1,6 +1,5 @@
 """The page: text input, score filter, selection, and the four views of the result."""
 
-from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -24,7 +23,7 @@ from tests.apps.service.browsing import (
 from tests.apps.service.live import live
 from tests.drawing.browser import start_browser
 
-from cascade_srn import Extractor, Thresholds
+from cascade_srn import Thresholds
 
 pytestmark = pytest.mark.browser
 
@@ -221,22 +220,6 @@ class TestScores:
             assert read_drawing(page) == expected_drawing(own)
             assert len(sent_bodies(page, "/extract")) == 2
 
-    def test_checkbox_halves_the_related_threshold(self, browser):
-        model = trained_extractor().model
-        settings = replace(model.settings, thresholds=Thresholds(entity=0.9, subject=0.5, object=0.5, related=0.6))
-        extractor = Extractor(replace(model, settings=settings))
-        lowered = {"entity": 0.45, "subject": 0.25, "object": 0.25, "related": 0.3}
-        with live(extractor) as running, open_page(browser, running.url) as page:
-            enter_text(page, TEXT)
-            assert read_drawing(page) == expected_drawing(extractor.extract(TEXT))
-            assert "0.30 instead of 0.60" in page.locator("#lower-thresholds-help").inner_text()
-            with page.expect_response("**/draw"):
-                page.check("#lower-thresholds")
-            wait_for_result(page)
-            assert read_drawing(page) == expected_drawing(extractor.extract(TEXT, thresholds=lowered))
-            asked = sent_bodies(page, "/extract")[-1]["thresholds"]
-            assert asked == {**lowered, "entity_types": {}, "relation_types": {}}
-
     def test_overlapping_entities(self, browser, url, document):
         flat = trained_extractor().extract(TEXT, overlaps="flat")
         assert len(flat.entities) < len(document.entities)
@@ -288,15 +271,6 @@ class TestSelection:
             drawing.locator(".bar[title^='Turku:']").click()
             assert page.locator("#card h3").inner_text() == "Turku"
             drawing.locator(".bar[title^='Turku:']").click()
-            assert page.locator("#card").is_hidden()
-
-    def test_hidden_entity_is_deselected(self, browser, url, document):
-        weakest = min(document.entities, key=lambda entity: entity.score)
-        with open_page(browser, url) as page:
-            enter_text(page, TEXT)
-            page.locator(f"#view-drawing .bar[title^='{weakest.text}:']").click()
-            assert page.locator("#card").is_visible()
-            set_min_score(page, 0.9)
             assert page.locator("#card").is_hidden()
 
 

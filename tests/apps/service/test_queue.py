@@ -5,7 +5,6 @@ import threading
 import pytest
 
 from cascade_srn.apps.service.queue import (
-    LONG_SENTENCE,
     ExtractionItem,
     QueueClosed,
     QueuedRequest,
@@ -70,13 +69,6 @@ def test_a_sentence_larger_than_a_batch_goes_alone_and_is_large():
     assert [batch.is_large for batch in batches] == [True, False]
 
 
-def test_a_request_with_a_very_long_sentence_is_large_even_if_it_fits_into_a_batch():
-    queue = make_queue(max_words=1000, batch_words=500)
-    queue.put(make_request([LONG_SENTENCE], [LONG_SENTENCE]))
-    queue.put(make_request([LONG_SENTENCE + 1]))
-    assert [queue.take(wait=0).is_large for _ in range(2)] == [True, False]
-
-
 def test_large_requests_go_in_slices():
     queue = make_queue()
     queue.slice_words = 4
@@ -93,16 +85,6 @@ def test_small_and_large_requests_take_turns():
         queue.put(make_request([6]))
     are_large = [queue.take(wait=0).is_large for _ in range(7)]
     assert are_large == [True, False, True, False, True, False, True]
-
-
-def test_large_requests_take_turns_with_each_other():
-    queue = make_queue()
-    queue.slice_words = 4
-    first, second = make_request([4] * 3), make_request([4] * 3)
-    queue.put(first)
-    queue.put(second)
-    owners = [queue.take(wait=0).slices[0].item.request for _ in range(4)]
-    assert owners == [first, second, first, second]
 
 
 def test_small_requests_are_taken_in_between_without_waiting():

@@ -27,10 +27,6 @@ from cascade_srn.network.examples import Example
 LOW = Thresholds(entity=0.4, subject=0.3, object=0.5)
 
 
-def f1_of(passed: np.ndarray, correct: np.ndarray, n_gold: int) -> float:
-    return 2 * int((passed & correct).sum()) / (int(passed.sum()) + n_gold)
-
-
 def test_frequent_labels_get_their_own_thresholds() -> None:
     random = np.random.default_rng(3)
     labels = ["shy"] * 400 + ["bold"] * 400 + ["rare"] * 12
@@ -123,12 +119,6 @@ def test_few_correct_relations_get_a_threshold_but_no_map(monkeypatch: pytest.Mo
     assert choose_thresholds(strict, gold) is strict
 
 
-def test_without_predictions_the_defaults_stay() -> None:
-    model = small_model("swift")
-    assert choose_thresholds(model, examples(SENTENCES)).settings == model.settings
-    assert choose_thresholds(model, []).settings == model.settings
-
-
 def reached(model: Model, gold: list[Example]) -> float:
     scores = score([e.sentence for e in gold], model.predictor().predict(gold), schema=model.schema)
     return scores.ner.counts.f1 + scores.re_strict.counts.f1
@@ -183,33 +173,6 @@ def test_without_relations_there_is_no_related_threshold() -> None:
         thresholds = found.settings.thresholds
         assert found.settings.temperatures.entity != 1.0
         assert (thresholds.subject, thresholds.object, thresholds.related) == (0.5, 0.5, None)
-
-
-def test_temperatures_change_scores_but_not_their_order(tmp_path: object) -> None:
-    model = spread_probabilities(small_model("swift"))
-    warm = replace(model, settings=replace(model.settings, temperatures=Temperatures(3.0, 2.0, 2.0)))
-    everything = Thresholds(0.0, 0.0, 0.0)
-    plain, other = (m.predictor(thresholds=everything).predict(examples(SENTENCES)) for m in (model, warm))
-    for one, two in zip(plain, other, strict=True):
-        assert one.entities == two.entities
-        ranked = [sorted(range(len(s.entities)), key=lambda i: -s.entities[i].score) for s in (one, two)]
-        assert ranked[0] == ranked[1]
-        assert all(abs(b.score - 0.5) <= abs(a.score - 0.5) for a, b in zip(one.entities, two.entities, strict=True))
-
-
-@pytest.mark.parametrize("given_entities", [False, True])
-def test_a_triples_score_is_that_of_all_its_parts(given_entities: bool) -> None:
-    model = spread_probabilities(small_model("swift"))
-    predictor = model.predictor(thresholds=Thresholds(0.2, 0.1, 0.1))
-    found = predictor.predict_with_scores(examples(SENTENCES), given_entities=given_entities)
-    assert sum(len(f.triples) for f in found) > 0
-    for sentence, triples, *_ in found:
-        assert list(sentence.triples) == [t.triple for t in triples]
-        for triple, subject, object_ in triples:
-            parts = [object_, *(1.0 if e.score is None else e.score for e in (triple.head, triple.tail))]
-            assert triple.score == pytest.approx(np.prod(parts))
-            assert (triple.head.score is None) == given_entities
-            assert min(subject, object_) >= 0.1
 
 
 def test_the_threshold_of_a_label_is_chosen_with_those_that_were_chosen_before_it():

@@ -12,7 +12,6 @@ from tests.twelve_sentences import DOCUMENTS as OTHERS
 from cascade_srn import Document, write_documents
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import ModelError, SchemaError
-from cascade_srn.evaluation.calibration.calibrate import choose_thresholds
 from cascade_srn.evaluation.calibration.model_folder import NOTICE, calibrate_model_folder
 from cascade_srn.model.model import Model
 
@@ -65,18 +64,6 @@ def test_thresholds_and_temperatures_are_written(model, data, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_choice_is_that_of_training(model, data, tmp_path):
-    from cascade_srn.formats.registry import read_documents
-    from cascade_srn.network.examples import examples_of
-
-    loaded = Model.load(model)
-    for by_label in (False, True):
-        expected = choose_thresholds(loaded, examples_of(list(read_documents(data)), 0), by_label=by_label)
-        found = calibrate_model_folder(str(model), data, tmp_path / f"other-{by_label}", by_label=by_label)
-        assert found.thresholds == expected.settings.thresholds
-
-
-@pytest.mark.slow
 def test_in_its_own_folder(model, data):
     found = calibrate_model_folder(str(model), data, model)
     assert Model.load(model).settings.thresholds == found.thresholds
@@ -98,10 +85,6 @@ class TestErrors:
             calibrate_model_folder(str(model), str(tmp_path / "others.jsonl"), tmp_path / "out")
         assert not (tmp_path / "out").exists()
 
-    def test_the_output_is_a_file(self, model, data):
-        with pytest.raises(ModelError, match=r"data\.jsonl"):
-            calibrate_model_folder(str(model), data, Path(data))
-
     def test_the_output_has_other_files(self, model, data, tmp_path):
         (tmp_path / "thesis").mkdir()
         (tmp_path / "thesis" / "thesis.tex").write_text("", encoding="utf-8")
@@ -115,7 +98,3 @@ class TestErrors:
         with pytest.raises(ModelError, match="thesis|mine"):
             calibrate_model_folder(str(model), data, tmp_path / "mine")
         assert _files(tmp_path / "mine") == before
-
-    def test_the_output_cannot_be_created(self, model, data):
-        with pytest.raises(ModelError, match="a-file"):
-            calibrate_model_folder(str(model), data, Path(data) / "under" / "a-file")

@@ -1,12 +1,10 @@
-"""The choice among flat, nested and all on annotated sentences."""
-
 import json
 from dataclasses import replace
 
 import pytest
 from tests.small_models import examples, small_model, spread_probabilities
 
-from cascade_srn import Document, Thresholds, write_documents
+from cascade_srn import Thresholds
 from cascade_srn.config import OVERLAPS
 from cascade_srn.evaluation.calibration.calibrate import (
     MIN_ENTITIES,
@@ -15,7 +13,6 @@ from cascade_srn.evaluation.calibration.calibrate import (
     choose_thresholds,
     with_overlaps,
 )
-from cascade_srn.evaluation.calibration.model_folder import calibrate_model_folder
 from cascade_srn.inference.decode import have_overlaps
 from cascade_srn.model.model import Model
 
@@ -71,17 +68,6 @@ def test_thresholds_are_chosen_on_all_candidates(model):
     found = calibrate(with_overlaps(model, "flat"), gold)
     assert found.overlaps == "flat"
     assert found.settings.thresholds == choose_thresholds(model, gold).settings.thresholds
-
-
-@pytest.mark.slow
-def test_it_is_written_to_the_folder(model, tmp_path):
-    model.save(tmp_path / "model")
-    documents = [Document.from_sentences([e.sentence]) for e in annotated_by(model, "flat") if e.sentence.words]
-    write_documents(documents, tmp_path / "data.jsonl")
-    found = calibrate_model_folder(str(tmp_path / "model"), str(tmp_path / "data.jsonl"), tmp_path / "new")
-    assert found.changed
-    assert found.overlaps == Model.load(tmp_path / "new").overlaps == "flat"
-    assert json.loads((tmp_path / "new" / "config.json").read_text(encoding="utf-8"))["model"]["overlaps"] == "flat"
 
 
 def test_old_folders_have_no_choice(model, tmp_path):

@@ -2,13 +2,8 @@
 
 import pytest
 from tests.drawing.browser import opened, scrolls_sideways
-from tests.evaluation.report.example import NEWS
 
-from cascade_srn import read_documents
-from cascade_srn.evaluation.analysis import analyse
-from cascade_srn.evaluation.report import write_report
 from cascade_srn.evaluation.report.filters import FilterKeys
-from cascade_srn.formats.schema_file import read_schema
 
 pytestmark = pytest.mark.browser
 
@@ -58,21 +53,6 @@ def test_a_number_leads_to_its_sentences_and_back(browser, report_file, keys, an
         page.go_back()
         assert_shown(page, list(range(PAGE)))
         assert page.locator("#selection").is_hidden()
-
-
-@BOTH_WIDTHS
-def test_cells_labels_and_groups_lead_to_sentences_too(browser, report_file, keys, width):
-    with opened(browser, report_file, width=width) as page:
-        for token in (
-            "ce.0.0",
-            "cr.1.6",
-            "e0.gold",
-            "r2.correct",
-            "t.out_of_triple.gold",
-            "g.sentence_length.ner.0.gold",
-        ):
-            page.locator(f'main a[href="#show={token}"]').first.click()
-            assert_shown(page, matching(keys, token)[:PAGE])
 
 
 @BOTH_WIDTHS
@@ -161,20 +141,6 @@ def test_nothing_overflows_and_text_has_contrast(browser, report_file, width, th
         assert not scrolls_sideways(page)
         weak = page.evaluate(CONTRASTS)
         assert weak == []
-
-
-def test_thousands_of_sentences(browser, tmp_path):
-    documents = list(read_documents(NEWS / "train.jsonl")) * 5
-    schema = read_schema(NEWS / "schema.json")
-    analysis = analyse(documents, documents, schema=schema)
-    n_sentences = len(analysis.sentences)
-    assert n_sentences > 1000
-    with opened(browser, write_report(analysis, tmp_path)) as page:
-        assert page.locator("#count").inner_text() == f"{n_sentences} sentences, first {PAGE} shown"
-        # Hidden sentences are not drawn.
-        assert page.locator("article .lines").count() == 2 * PAGE
-        page.select_option("#kind", "error")
-        assert_shown(page, [])
 
 
 # Returns texts with less contrast than the accessibility guidelines require.

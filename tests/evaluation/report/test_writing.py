@@ -1,5 +1,3 @@
-"""The report as a file: complete, safe, and the same from JSON."""
-
 import base64
 import hashlib
 import json
@@ -35,12 +33,6 @@ def section(page, name):
 
 def rows(table):
     return [[cell.text.strip() for cell in row.children if not isinstance(cell, str)] for row in table.all("tr")]
-
-
-def test_the_folder_is_created(tmp_path, analysis):
-    path = write_report(analysis, tmp_path / "new" / "folder")
-    assert path == tmp_path / "new" / "folder" / REPORT_NAME
-    assert path.name == "report.html"
 
 
 def test_a_report_that_cannot_be_written_leaves_the_old_one(tmp_path, analysis):
@@ -224,13 +216,6 @@ def test_with_gold_entities_there_are_no_figures_about_entities_alone():
     assert "Entity errors" not in html
     assert len(section(page, "confusion").all("table")) == 1
     assert "end to end" not in page.text.replace(page.all("script")[0].text, "")
-
-
-@pytest.mark.parametrize("symmetric", ["canonical", "doubled"])
-def test_other_policies_are_named(symmetric):
-    page = read_markup(render_report(example(symmetric, n_documents=12)))
-    assert f"re_strict, {symmetric}, micro, end to end" in section(page, "scores").text
-    assert f"{symmetric}: " in page.all("header")[0].text
 
 
 def test_data_is_escaped():

@@ -1,20 +1,15 @@
-"""Baselines as models: create, save, load, refuse, optimise."""
-
 import json
 import subprocess
 import sys
 
 import pytest
-import torch
 from tests.small_models import NESTED, SCHEMA, SENTENCES, examples, small_model
 
 from cascade_srn import Document, Extractor
-from cascade_srn.config import MODEL_FAMILIES, EncoderSettings, ModelSettings, Thresholds
+from cascade_srn.config import Thresholds
 from cascade_srn.errors import ConfigError, DataError, ModelError
-from cascade_srn.model.build import family_of
 from cascade_srn.model.model import Model
 from cascade_srn.network.batch import BatchSettings
-from cascade_srn.network.cascade import Cascade
 from cascade_srn.network.examples import Example
 from cascade_srn.network.targets import SoftLabels
 from cascade_srn.schema import Schema
@@ -32,13 +27,6 @@ def _exactly(sentences):
 
 def _predicted(model):
     return model.predictor(thresholds=LOW).predict(examples((NESTED, *SENTENCES[-2:])))
-
-
-def test_each_method_has_its_own_network():
-    families = [family_of(ModelSettings(EncoderSettings("any"), method=method)) for method in MODEL_FAMILIES]
-    assert ("cascade", *BASELINES) == MODEL_FAMILIES
-    assert len({family.network for family in families}) == 3
-    assert families[1] is families[2]  # PFN and Table-SRN differ in the sequence encoder alone
 
 
 @pytest.mark.slow
@@ -61,13 +49,6 @@ loaded()
     folders = [str(tmp_path / name) for name in ("cascade", "pfn")]
     found = subprocess.run([sys.executable, "-c", code, *folders], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["False", "False", "True"]
-
-
-def test_a_cascade_is_found_under_both_names():
-    model = small_model()
-    assert isinstance(model.cascade, Cascade)
-    assert model.cascade is model.network
-    assert model.cascade_collator is model.collator
 
 
 @pytest.mark.parametrize("method", BASELINES)
@@ -100,33 +81,15 @@ class TestEach:
         assert related.relations
         assert len(list(extractor.stream(["taggers and parsers", "a tagger"], thresholds=0.001))) == 2
 
-    def test_the_seed_decides_the_weights(self, method):
-        one, same, other = (small_model(method=method, seed=seed).network.state_dict() for seed in (1, 1, 2))
-        assert all(torch.equal(value, same[name]) for name, value in one.items())
-        assert not all(torch.equal(value, other[name]) for name, value in one.items())
-
     def test_a_baseline_has_no_preset(self, method, tmp_path):
         small_model(method=method).save(tmp_path / "model")
         with pytest.raises(ModelError, match=f"'{method}'"):
             Model.load(tmp_path / "model", preset="swift")
 
-    def test_weights_of_another_method_are_refused(self, method, tmp_path):
-        small_model(method=method).save(tmp_path / "model")
-        small_model().save(tmp_path / "cascade")
-        (tmp_path / "cascade" / "model.safetensors").replace(tmp_path / "model" / "model.safetensors")
-        with pytest.raises(ModelError, match="model"):
-            Model.load(tmp_path / "model")
-
     def test_require_cascade(self, method):
         with pytest.raises(ModelError, match=f"'{method}'"):
             small_model(method=method).require_cascade("distillation")
         small_model().require_cascade("distillation")
-
-    @pytest.mark.parametrize("name", ["cascade", "cascade_collator"])
-    def test_it_has_no_cascade(self, method, name):
-        model = small_model(method=method)
-        with pytest.raises(ModelError, match=f"'{method}'"):
-            getattr(model, name)
 
     @pytest.mark.parametrize(("option", "value"), [("candidates", "subjects"), ("negatives", 0.5)])
     def test_settings_of_cascades_are_refused(self, method, option, value):

@@ -10,7 +10,7 @@ from tests.network import invariances
 from tests.network.invariances import INPUT_WIDTH, example, randomise
 from torch import Tensor
 
-from cascade_srn.lab.baselines.table_filling import ENTITY, RELATION, PartitionFilterNetwork, partition_gates
+from cascade_srn.lab.baselines.table_filling import ENTITY, RELATION, PartitionFilterNetwork
 
 
 def network_of(hidden: int = 4, *, drop_connect: float = 0.0, input_width: int = INPUT_WIDTH) -> PartitionFilterNetwork:
@@ -99,41 +99,8 @@ def test_drop_connect_drops_weights_in_training_and_scales_them_in_evaluation():
             torch.testing.assert_close(of_sentence, expected, rtol=0, atol=1e-12)
 
 
-def test_drop_connect_is_drawn_for_each_batch_with_the_given_probability():
-    network = network_of(40, drop_connect=0.25).train()
-    drawn = [network._drop_connections() == 0 for _ in range(2)]
-    assert not torch.equal(*drawn)
-    assert drawn[0].double().mean() == pytest.approx(0.25, abs=0.02)
-
-
-@pytest.mark.parametrize("hidden", [1, 8])
-def test_the_gates_divide_the_neurons(hidden):
-    logits = torch.randn(7, 2, hidden, dtype=torch.float64) * 3
-    entity, relation, shared = partition_gates(logits).unbind(-2)
-    for own in (entity, relation, shared):
-        assert own.min() > -1e-15
-    # A gate is the sum of its own and the shared partition. That of entities rises to 1, that of relations falls to 0.
-    rising, falling = entity + shared, relation + shared
-    assert (rising.diff(dim=-1) > -1e-15).all()
-    assert (falling.diff(dim=-1) < 1e-15).all()
-    torch.testing.assert_close(rising[:, -1], torch.ones(7, dtype=torch.float64))
-    torch.testing.assert_close(falling[:, -1], torch.zeros(7, dtype=torch.float64))
-    for row in range(7):
-        for found, expected in zip((entity, relation, shared), partitions(*logits[row].tolist()), strict=True):
-            torch.testing.assert_close(found[row], torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-13)
-
-
 def test_invariances():
     invariances.check_all(network_of())
-
-
-def test_drop_connect_keeps_the_invariances_of_batches():
-    network = network_of(drop_connect=0.3)
-    invariances.check_alone_equals_batched(network)
-    invariances.check_zero_at_padding(network)
-    invariances.check_padding_is_ignored(network, float("nan"))
-    invariances.check_batch_order_is_kept(network)
-    invariances.check_nothing_to_encode(network)
 
 
 def test_the_representation_of_a_task_is_its_partition_plus_the_shared_one():

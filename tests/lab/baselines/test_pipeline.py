@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from tests.small_models import NO_ENTITY, SCHEMA, SENTENCES, examples, small_model
+from tests.small_models import NO_ENTITY, SENTENCES, examples, small_model
 from torch.nn.functional import cross_entropy, layer_norm, linear
 
 from cascade_srn.config import BaselineSettings, LossWeights, TurnWeights
-from cascade_srn.lab.baselines.pipeline import NONE, PairClassifier, Pipeline, SpanClassifier, TwoEncoders
+from cascade_srn.lab.baselines.pipeline import PairClassifier, SpanClassifier
 from cascade_srn.network.batch import BatchSettings
-from cascade_srn.network.span_extraction import MATCH_PRIOR, pairs_within
+from cascade_srn.network.span_extraction import pairs_within
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -24,12 +24,6 @@ def test_a_span_is_its_first_word_its_last_word_and_its_length(training):
         hidden = linear(hidden, model.hidden.weight, model.hidden.bias).relu()
         expected = linear(hidden, model.output.weight, model.output.bias)
         torch.testing.assert_close(found[k], expected, rtol=0, atol=1e-12)
-
-
-def test_an_untrained_model_predicts_few_entities():
-    bias = SpanClassifier(5, 3, max_words=2).output.bias
-    probabilities = bias.softmax(0)
-    torch.testing.assert_close(probabilities[NONE + 1] / probabilities[NONE], torch.tensor(MATCH_PRIOR))
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -48,12 +42,6 @@ def test_a_pair_is_the_markers_that_open_it(training):
     assert model(torch.zeros(0, 0, 5).double(), torch.zeros(0, 2, dtype=torch.long)).shape == (0, 4)
 
 
-def test_dropout_reaches_both_models():
-    network = small_model(method="pipeline", dropout=0.2, head_dropout=0.4).network
-    assert network.relations.dropout.p == 0.2
-    assert network.spans.dropout.p == 0.4
-
-
 class TestNetwork:
     def test_the_encoders_start_equal_and_share_nothing(self):
         encoder = small_model(method="pipeline").network.encoder
@@ -70,10 +58,7 @@ class TestNetwork:
         batch = model.collator.training_batch(examples())
         entity_parts = [network.encoder.entities, network.spans]
         relation_parts = [network.encoder.relations, network.relations]
-        for part, own, other in (
-            ("entity", entity_parts, relation_parts),
-            ("object", relation_parts, entity_parts),
-        ):
+        for part, own, other in (("entity", entity_parts, relation_parts), ("object", relation_parts, entity_parts)):
             network.zero_grad()
             getattr(network(batch, model.settings.loss_weights), part).backward()
             for module in own:
@@ -130,15 +115,3 @@ class TestNetwork:
         assert loss.total == loss.entity > 0
         with pytest.raises(ValueError, match="relation model"):
             network.pair_logits(None, None)
-
-    def test_half_a_relation_model_is_refused(self):
-        network = small_model(method="pipeline").network
-        with pytest.raises(ValueError, match="relation model"):
-            Pipeline(
-                encoder=TwoEncoders(network.encoder.entities, None), spans=network.spans, relations=network.relations
-            )
-
-    def test_one_output_for_each_label_and_one_for_none(self):
-        network = small_model(method="pipeline").network
-        assert network.spans.output.out_features == 1 + len(SCHEMA.entity_types)
-        assert network.relations.output.out_features == 1 + len(SCHEMA.relation_types)

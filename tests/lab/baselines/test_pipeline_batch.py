@@ -1,5 +1,3 @@
-"""Rows and training batches of the pipeline."""
-
 import random
 
 import pytest
@@ -7,10 +5,10 @@ import torch
 from tests.small_models import NESTED, SAME_SPAN, SCHEMA, SENTENCES, SHARED_SUBJECT, examples, small_model
 
 from cascade_srn.config import BaselineSettings
-from cascade_srn.lab.baselines.pipeline import ordered_pairs, pipeline_markers
+from cascade_srn.lab.baselines.pipeline import ordered_pairs
 from cascade_srn.network.batch import BatchSettings
 from cascade_srn.network.examples import Example
-from cascade_srn.types import Sentence, Span, Triple
+from cascade_srn.types import Span
 
 
 @pytest.fixture(scope="module")
@@ -39,64 +37,22 @@ def _pair_row(model, sentence, subject, object_):
 @pytest.mark.parametrize(
     ("subject", "object_", "expected"),
     [
-        (
-            Span(1, 2, "Thing"),
-            Span(3, 4, "Task"),
-            "a [S:Thing_S] tagger [S:Thing_E] helps [O:Task_S] parsing [O:Task_E] ,",
-        ),
-        (
-            Span(3, 4, "Task"),
-            Span(1, 2, "Thing"),
-            "a [O:Thing_S] tagger [O:Thing_E] helps [S:Task_S] parsing [S:Task_E] ,",
-        ),
+        ((1, 2, "Thing"), (3, 4, "Task"), "a [S:Thing_S] tagger [S:Thing_E] helps [O:Task_S] parsing [O:Task_E] ,"),
+        ((3, 4, "Task"), (1, 2, "Thing"), "a [O:Thing_S] tagger [O:Thing_E] helps [S:Task_S] parsing [S:Task_E] ,"),
         # Adjacent, nested, nested with the same start, and on the same words.
-        (
-            Span(1, 2, "Thing"),
-            Span(2, 3, "Task"),
-            "a [S:Thing_S] tagger [S:Thing_E] [O:Task_S] helps [O:Task_E] parsing ,",
-        ),
-        (
-            Span(0, 4, "Thing"),
-            Span(1, 2, "Task"),
-            "[S:Thing_S] a [O:Task_S] tagger [O:Task_E] helps parsing [S:Thing_E] ,",
-        ),
-        (
-            Span(1, 2, "Thing"),
-            Span(1, 4, "Task"),
-            "a [O:Task_S] [S:Thing_S] tagger [S:Thing_E] helps parsing [O:Task_E] ,",
-        ),
-        (
-            Span(1, 4, "Thing"),
-            Span(1, 2, "Task"),
-            "a [S:Thing_S] [O:Task_S] tagger [O:Task_E] helps parsing [S:Thing_E] ,",
-        ),
-        (
-            Span(1, 2, "Thing"),
-            Span(1, 2, "Task"),
-            "a [S:Thing_S] [O:Task_S] tagger [O:Task_E] [S:Thing_E] helps parsing ,",
-        ),
+        ((1, 2, "Thing"), (2, 3, "Task"), "a [S:Thing_S] tagger [S:Thing_E] [O:Task_S] helps [O:Task_E] parsing ,"),
+        ((0, 4, "Thing"), (1, 2, "Task"), "[S:Thing_S] a [O:Task_S] tagger [O:Task_E] helps parsing [S:Thing_E] ,"),
+        ((1, 2, "Thing"), (1, 4, "Task"), "a [O:Task_S] [S:Thing_S] tagger [S:Thing_E] helps parsing [O:Task_E] ,"),
+        ((1, 4, "Thing"), (1, 2, "Task"), "a [S:Thing_S] [O:Task_S] tagger [O:Task_E] helps parsing [S:Thing_E] ,"),
+        ((1, 2, "Thing"), (1, 2, "Task"), "a [S:Thing_S] [O:Task_S] tagger [O:Task_E] [S:Thing_E] helps parsing ,"),
     ],
 )
 def test_markers_show_roles_and_types(model, subject, object_, expected):
+    subject, object_ = Span(*subject), Span(*object_)
     text, opening, row = _pair_row(model, SHARED_SUBJECT, subject, object_)
     assert text.startswith(expected)
     assert opening == [f"[S:{subject.label}_S]", f"[O:{object_.label}_S]"]
     assert len(row) == len(SHARED_SUBJECT) + 4
-
-
-def test_there_is_a_marker_for_each_role_type_and_end():
-    names = pipeline_markers(SCHEMA)
-    assert len(names) == 4 * len(SCHEMA.entity_types)
-    assert names["[O:Metric_E]"] == "end O:Metric"
-    model = small_model(method="pipeline")
-    assert set(names) <= set(model.tokenizer.get_vocab())
-    for encoder in (model.network.encoder.entities, model.network.encoder.relations):
-        assert encoder.model.get_input_embeddings().num_embeddings >= len(model.tokenizer)
-
-
-def test_all_pairs_of_different_entities():
-    a, b, c = Span(0, 1, "Task"), Span(0, 1, "Thing"), Span(2, 3, "Task")
-    assert list(ordered_pairs([a, b, c])) == [(a, b), (a, c), (b, a), (b, c), (c, a), (c, b)]
 
 
 def test_targets(model):
@@ -122,13 +78,6 @@ def test_targets(model):
             == (subject.start, subject.end, object_.start, object_.end)
         }
         assert kind == min(labels, default=0)
-
-
-def test_of_several_relations_of_a_pair_the_first_of_the_schema_is_learned(model):
-    a, b = Span(0, 1, "Task"), Span(2, 3, "Thing")
-    triples = [Triple(a, "used-for", b), Triple(a, "compare", b)]
-    batch = model.collator.training_batch([Example(Sentence.from_words(["a", "b", "c"], [a, b], triples))])
-    assert batch.relations.tolist() == [1 + SCHEMA.relation_types.index("compare"), 0]
 
 
 def test_corrupted_entities_keep_the_relations_of_their_words(model):

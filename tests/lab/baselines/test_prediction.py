@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.small_models import EMPTY, NO_ENTITY, SCHEMA, SENTENCES, examples, small_model, without_unrelated
+from tests.small_models import EMPTY, SCHEMA, SENTENCES, examples, small_model, without_unrelated
 
 from cascade_srn.config import BaselineSettings, Temperatures, Thresholds
 from cascade_srn.lab.baselines.pipeline import ordered_pairs
@@ -190,10 +190,6 @@ class TestPredictor:
         assert [s.entities for s in found] == [s.entities for s in SENTENCES]
         assert any(t.head.end - t.head.start == 4 for t in found[0].triples)
 
-    def test_gold_is_not_used(self, method):
-        predictor = _spread(method).predictor()
-        assert predictor.predict(examples()) == predictor.predict([Example(s.annotated((), ())) for s in SENTENCES])
-
     def test_labels_may_have_thresholds_of_their_own(self, method):
         model = _spread(method)
         low = Thresholds(0.3, 0.5, 0.2)
@@ -232,20 +228,10 @@ class TestPredictor:
             for triple, _, object_ in found.triples:
                 assert triple.score == pytest.approx(object_ * triple.head.score * triple.tail.score)
 
-    def test_a_model_in_training_is_refused(self, method):
-        model = small_model(method=method)
-        model.network.train()
-        with pytest.raises(RuntimeError, match="training mode"):
-            model.predictor().predict(examples())
-
     def test_entities_alone(self, method):
         found = small_model(method=method, joint=False).predictor(thresholds=Thresholds(0.0)).predict(examples())
         assert sum(len(s.entities) for s in found) > 10
         assert not any(s.triples for s in found)
-
-    def test_nothing_found_is_nothing_related(self, method):
-        found = _spread(method).predictor(thresholds=Thresholds(1.0)).predict(examples((NO_ENTITY, EMPTY)))
-        assert not any(s.entities or s.triples for s in found)
 
     def test_bf16(self, method):
         model = _spread(method)
@@ -266,20 +252,3 @@ class TestPipeline:
         monkeypatch.setattr(model.network, "pair_logits", None)
         found = model.predictor(thresholds=Thresholds(0.1, 1.0, 1.0)).predict(examples())
         assert any(s.entities for s in found)
-
-    @pytest.mark.slow
-    def test_batches_shrink_when_memory_is_short(self, monkeypatch):
-        model = _spread("pipeline")
-        expected = model.predictor().predict(examples())
-        span_logits = model.network.span_logits
-
-        def starved(rows, *arguments, **options):
-            if rows.word_items.numel() > 20:
-                raise torch.OutOfMemoryError("out of memory")
-            return span_logits(rows, *arguments, **options)
-
-        monkeypatch.setattr(model.network, "span_logits", starved)
-        predictor = model.predictor()
-        with pytest.warns(UserWarning, match="memory"):
-            assert predictor.predict(examples()) == expected
-        assert predictor.batch_words < 4096

@@ -1,12 +1,8 @@
-"""Targets of the tables, in hand-made cases."""
-
 import pytest
 import torch
-from tests.small_models import EMPTY, NESTED, SAME_SPAN, SCHEMA, SENTENCES, examples, small_model
+from tests.small_models import NESTED, SAME_SPAN, SCHEMA, SENTENCES, examples, small_model
 
 from cascade_srn.lab.baselines.table_filling import entity_cells, pairs_of_words, relation_cells
-from cascade_srn.network.batch import BatchSettings
-from cascade_srn.network.examples import Example
 from cascade_srn.types import Sentence, Span, Triple
 
 METRIC, TASK, THING = range(3)
@@ -62,29 +58,8 @@ def test_positions_in_a_batch_are_those_of_the_cells(method):
         assert len(found) == len(filled)
 
 
-def test_rows_have_context_and_no_markers():
-    collator = small_model(method="pfn").collator
-    row = collator.plain(Example(NESTED, left=("taggers",), right=("need",)))
-    assert len(row) == len(NESTED)
-    assert len(row.left) > 0
-    assert len(row.right) > 0
-
-
-def test_a_batch_of_an_empty_sentence():
-    batch = small_model(method="pfn").collator.training_batch(examples((EMPTY,)))
-    assert len(batch.spans) == len(batch.first_words) == len(batch.entities) == 0
-
-
 def test_moving_a_batch_moves_all_of_it():
     batch = small_model(method="pfn").collator.training_batch(examples()).to("meta")
     tensors = [batch.rows.piece_ids, batch.spans.row, batch.entities, batch.first_words.last, batch.relations]
     assert {tensor.device.type for tensor in tensors} == {"meta"}
     assert batch.n_sentences == len(SENTENCES)
-
-
-def test_masking_does_not_change_the_targets():
-    collator = small_model(method="pfn").collator
-    whole, batch = (collator.training_batch(examples(), BatchSettings(masking=share)) for share in (0.0, 1.0))
-    assert (batch.rows.piece_ids != whole.rows.piece_ids).sum() == len(whole.rows.source)
-    assert torch.equal(batch.entities, whole.entities)
-    assert torch.equal(batch.relations, whole.relations)

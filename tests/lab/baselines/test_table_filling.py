@@ -5,17 +5,9 @@ import torch
 from tests.small_models import SCHEMA, SENTENCES, examples, small_model
 from torch.nn.functional import binary_cross_entropy_with_logits, elu, layer_norm, linear
 
-import cascade_srn.lab.baselines.table_filling as table_filling
 from cascade_srn.config import BaselineSettings, LossWeights, TurnWeights
-from cascade_srn.lab.baselines.table_filling import (
-    PartitionFilterNetwork,
-    Table,
-    entity_cells,
-    pairs_of_words,
-    relation_cells,
-)
-from cascade_srn.network.span_extraction import MATCH_PRIOR, Pairs, pairs_within
-from cascade_srn.network.srn import SelectionRecurrentNetwork
+from cascade_srn.lab.baselines.table_filling import Table, entity_cells, pairs_of_words, relation_cells
+from cascade_srn.network.span_extraction import Pairs
 
 METHODS = ("pfn", "table-srn")
 
@@ -60,26 +52,6 @@ def test_cells_equal_the_reference_with_any_padding(training):
     assert torch.equal(table(*spoilt, lengths, cells), found)
 
 
-def test_cells_in_chunks_are_the_same(monkeypatch):
-    table = _randomised(Table(5, 3, 4).double())
-    words, features, lengths = torch.randn(2, 3, 5).double(), torch.randn(2, 3, 2, 3).double(), torch.tensor([3, 2])
-    expected = table(words, features, lengths, pairs_within(lengths))
-    monkeypatch.setattr(table_filling, "_CHUNK_CELLS", 2)
-    torch.testing.assert_close(table(words, features, lengths, pairs_within(lengths)), expected, rtol=0, atol=1e-13)
-
-
-def test_no_cells_and_no_words():
-    table = Table(5, 3, 4)
-    none = torch.zeros(0, dtype=torch.long)
-    found = table(torch.zeros(2, 0, 5), torch.zeros(2, 0, 2, 3), torch.tensor([0, 0]), Pairs(none, none, none))
-    assert found.shape == (0, 4)
-
-
-def test_few_cells_are_positive_before_training():
-    table = Table(5, 3, 4)
-    torch.testing.assert_close(table.output.bias.sigmoid(), torch.full((4,), MATCH_PRIOR))
-
-
 def test_dropout_is_between_norm_and_activation():
     table = _randomised(Table(5, 3, 4, dropout=0.5).double()).train()
     with torch.no_grad():
@@ -98,16 +70,6 @@ def test_dropout_is_between_norm_and_activation():
 
 @pytest.mark.parametrize("method", METHODS)
 class TestNetwork:
-    def test_representations_of_a_task_and_its_sentence(self, method):
-        network = small_model(method=method).network
-        kind = PartitionFilterNetwork if method == "pfn" else SelectionRecurrentNetwork
-        assert isinstance(network.sequence, kind)
-        # PFN adds the shared partition to a task's own, the SRN puts it beside.
-        assert network.entities.first.in_features == (6 if method == "pfn" else 12)
-        assert network.relations.pooled.in_features == 12
-        assert network.entities.output.out_features == len(SCHEMA.entity_types)
-        assert network.relations.output.out_features == len(SCHEMA.relation_types)
-
     @pytest.mark.parametrize("training", [True, False])
     def test_the_loss_is_that_of_all_cells_of_both_tables(self, method, training):
         model = small_model(method=method, baseline=BaselineSettings(drop_connect=0.0))

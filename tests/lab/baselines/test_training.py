@@ -1,19 +1,10 @@
-"""Baselines with the commands `train` and `evaluate`."""
-
 import json
 
 import pytest
 from tests.training.runs import write_recipe
-from tests.twelve_sentences import DOCUMENTS, SCHEMA
 
 from cascade_srn import Extractor
 from cascade_srn.cli import main
-from cascade_srn.evaluation.calibration.calibrate import choose_thresholds
-from cascade_srn.evaluation.scores import score
-from cascade_srn.model.model import Model
-from cascade_srn.network.examples import examples_of
-from cascade_srn.training.recipe import load_recipe
-from cascade_srn.training.run import Run
 
 BASELINES = ("pfn", "table-srn", "pipeline")
 
@@ -63,42 +54,6 @@ def test_the_best_model_evaluates_and_extracts(trained, capsys):
     assert run("evaluate", folder / "run" / "best", folder / "dev.jsonl", "--gold-entities") == 0
     extractor = Extractor.from_pretrained(folder / "run" / "best")
     assert extractor.extract("Ada Berg leads Norlux in Oslo .").entities
-    capsys.readouterr()
-
-
-@pytest.mark.slow
-def test_calibration_does_not_lower_the_score(trained):
-    _, folder = trained
-    model = Model.load(folder / "run" / "best")
-    dev = examples_of(DOCUMENTS) * 2
-
-    def reached(one):
-        scores = score([e.sentence for e in dev], one.predictor().predict(dev), schema=SCHEMA)
-        return scores.ner.counts.f1 + scores.re_strict.counts.f1
-
-    chosen = choose_thresholds(model, dev, by_label=True)
-    assert reached(chosen) >= reached(model)
-
-
-@pytest.mark.slow
-def test_a_killed_run_is_resumed(trained, tmp_path, capsys):
-    """Resuming from a saved state gives the same weights."""
-    method, _ = trained
-    whole = {"epochs": 4, "batch_size": 6, "ema": None, "save_steps": 4, "evaluate_steps": None, "evaluate_every": 1}
-    weights = []
-    for name, stops in (("once", False), ("twice", True)):
-        folder = tmp_path / name
-        folder.mkdir()
-        recipe = write_recipe(folder, training=whole)
-        given = ("train", recipe, f"model.method={method}", "--device", "cpu")
-        if stops:
-            for progress in Run(load_recipe(recipe, [f"model.method={method}"]), device="cpu"):
-                if progress.step == 4:
-                    break
-            given = (*given, "--resume")
-        assert run(*given) == 0
-        weights.append((folder / "run" / "best" / "model.safetensors").read_bytes())
-    assert weights[0] == weights[1]
     capsys.readouterr()
 
 

@@ -1,7 +1,5 @@
-"""The work that is timed is all the work there is."""
-
 import pytest
-from tests.small_models import NESTED, SENTENCES, SHARED_SUBJECT, examples, small_model, spread_probabilities
+from tests.small_models import SENTENCES, examples, small_model, spread_probabilities
 
 from cascade_srn.config import PRESETS, Thresholds
 from cascade_srn.lab.benchmarks.extract import Extraction, accepting_thresholds, group_examples, with_bilstm
@@ -23,15 +21,6 @@ def test_batches_of_a_fixed_number_of_sentences():
         options = Options(batch_words=words, batch_sentences=2)
         made = Extraction(small_model("swift"), EXAMPLES, options, thresholds=Thresholds(), given_entities=False)
         assert made.predictor.batch_words == budget
-
-
-def test_batches_by_words_are_those_of_the_predictor():
-    predictor = small_model("swift").predictor(batch_words=12)
-    groups = group_examples(Options(batch_words=12), EXAMPLES, predictor)
-    assert all(len(group) == 1 or len(group) * max(len(e.sentence) for e in group) <= 12 for group in groups)
-    assert groups == [[EXAMPLES[i] for i in group] for group, _ in predictor.batches(EXAMPLES)]
-    assert len(groups) > 1
-    assert sum(len(group) for group in groups) == len(EXAMPLES)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -93,12 +82,3 @@ def test_thresholds_that_accept_every_subject():
     chosen = accepting_thresholds(model, EXAMPLES, n_triples=20)
     found = Extraction(model, EXAMPLES, Options(), thresholds=chosen, given_entities=True)()
     assert 10 <= count(found).triples <= 20
-
-
-def test_a_model_without_relations():
-    model = small_model("swift", joint=False)
-    thresholds = accepting_thresholds(model, EXAMPLES, n_triples=3)
-    given = examples((NESTED, SHARED_SUBJECT))
-    found = Extraction(model, given, Options(), thresholds=thresholds, given_entities=True)()
-    assert count(found).entities == 7
-    assert count(found).triples == 0

@@ -3,18 +3,11 @@
 import sys
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from tests.small_models import SCHEMA, small_model
 
 from cascade_srn.errors import CascadeError
-from cascade_srn.lab.benchmarks.growth import (
-    _exponents,
-    _Sentences,
-    growth_exponent,
-    plot_growth,
-    require_matplotlib,
-)
+from cascade_srn.lab.benchmarks.growth import _exponents, _Sentences, growth_exponent, plot_growth, require_matplotlib
 from cascade_srn.lab.benchmarks.workload import read_corpus
 
 SIZES = [8, 16, 32, 64, 128, 256, 512]
@@ -23,12 +16,6 @@ SIZES = [8, 16, 32, 64, 128, 256, 512]
 @pytest.mark.parametrize("exponent", [0.0, 1.0, 1.5, 2.0])
 def test_a_power_is_found_again(exponent):
     assert growth_exponent(SIZES, [0.003 * size**exponent for size in SIZES]) == pytest.approx(exponent, abs=1e-9)
-
-
-def test_noise_averages_out():
-    noise = np.random.default_rng(0).normal(0, 0.05, len(SIZES))
-    times = [size**2 * np.exp(n) for size, n in zip(SIZES, noise, strict=True)]
-    assert growth_exponent(SIZES, times) == pytest.approx(2, abs=0.1)
 
 
 def test_the_final_exponent_sees_past_fixed_costs():

@@ -1,5 +1,3 @@
-"""What the benchmarks refuse to measure."""
-
 import pytest
 
 from cascade_srn.errors import ConfigError

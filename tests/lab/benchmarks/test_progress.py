@@ -10,7 +10,7 @@ from rich.console import Console
 
 from cascade_srn.cli import main
 from cascade_srn.lab.benchmarks import srn
-from cascade_srn.lab.benchmarks.measuring import BenchmarkRun, measure_in_turns, take_turns
+from cascade_srn.lab.benchmarks.measuring import BenchmarkRun, measure_in_turns
 from cascade_srn.lab.benchmarks.options import SrnOptions
 
 OPTIONS = SrnOptions(
@@ -32,20 +32,6 @@ class InterruptedRun(BenchmarkRun):
             raise KeyboardInterrupt
 
 
-def test_each_turn_is_reported():
-    reported = []
-    run = BenchmarkRun(reported.append)
-    take_turns({"a": list, "b": list}, repeats=2, warmup=1, run=run, what="lists")
-    assert [(row.title, row.completed, row.total) for row in reported] == [
-        *2 * [("lists, warm-up", 0, 1)],
-        *2 * [("lists", 0, 2)],
-        *2 * [("lists", 1, 2)],
-    ]
-    assert ["a" in row.figures.split(", ") for row in reported] == 3 * [True, False]
-    # A file gets a line when something new is measured.
-    assert [row.to_file for row in reported] == [True, False, True, False, False, False]
-
-
 def test_complete_turns_are_kept():
     run = InterruptedRun(6)  # in the third turn, before b
     timings = measure_in_turns({"a": list, "b": list}, repeats=5, warmup=0, device=torch.device("cpu"), run=run)
@@ -53,11 +39,6 @@ def test_complete_turns_are_kept():
     assert run.is_partial
     with pytest.raises(KeyboardInterrupt):
         run.step("the next measurement")
-
-
-def test_without_a_complete_turn_nothing_is_kept():
-    with pytest.raises(KeyboardInterrupt):
-        take_turns({"a": list, "b": list}, repeats=5, run=InterruptedRun(2))
 
 
 def test_a_part_is_left_out_after_an_interruption():
@@ -70,14 +51,6 @@ def test_a_part_is_left_out_after_an_interruption():
     assert run.part("two", interrupt) is None
     assert run.part("three", lambda: 3) is None
     assert run.is_partial
-
-
-def test_other_errors_are_raised():
-    run = BenchmarkRun()
-    run.rows.append({})
-    with pytest.raises(ZeroDivisionError), run.collecting():
-        _ = 1 / 0
-    assert not run.is_partial
 
 
 def test_an_interrupted_benchmark_keeps_its_rows(tmp_path):
@@ -119,17 +92,9 @@ def test_signals_end_the_command_with_partial_results(number, code, monkeypatch,
     monkeypatch.setattr(srn, "measure_in_turns", interrupt_later)
     path = tmp_path / "srn.json"
     arguments = [
-        "--shapes",
-        "1x2,2x3",
-        "--input-width",
-        "4",
-        "--hidden-width",
-        "2",
-        "--repeats",
-        "1",
-        "--device",
+        "--shapes", "1x2,2x3", "--input-width", "4", "--hidden-width", "2", "--repeats", "1", "--device",
         "cpu",
-    ]
+    ]  # fmt: skip
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as stopped:
         main(["benchmark", "srn", *arguments, "--output", str(path)])

@@ -1,22 +1,11 @@
-"""Results as files and tables."""
-
 import json
-from pathlib import Path
 
 import torch
 from rich.console import Console
 
-from cascade_srn.lab.benchmarks.measuring import (
-    RESULTS,
-    Result,
-    environment,
-    milliseconds,
-    number,
-    plain_settings,
-    text,
-)
+from cascade_srn.lab.benchmarks.measuring import Result, environment, milliseconds, number, text
 from cascade_srn.lab.benchmarks.options import ExtractOptions
-from cascade_srn.runs.resources import cpu_instructions
+from cascade_srn.runs.environment import shareable
 
 COLUMNS = (text("name", "name"), milliseconds("time, ms", lambda row: row["s"]), number("n", lambda row: row["n"]))
 ROWS = [{"name": "a", "s": 0.0125, "n": 1234.0}, {"name": "b", "s": None, "n": None}]
@@ -35,12 +24,6 @@ def test_a_result_is_written_as_json(tmp_path):
     assert found["notes"] == ["why"]
 
 
-def test_the_default_place(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert _result().save() == RESULTS / "speed-cpu.json" == Path("benchmarks/results/speed-cpu.json")
-    assert (tmp_path / "benchmarks" / "results" / "speed-cpu.json").is_file()
-
-
 def test_the_table():
     console = Console(width=100)
     with console.capture() as captured:
@@ -53,21 +36,7 @@ def test_the_table():
     assert "why" in shown
 
 
-def test_the_environment_names_hardware_versions_and_command():
-    found = environment(torch.device("cpu"), "bf16")
-    assert found["cpu"]
-    assert found["instructions"] == list(cpu_instructions())
-    assert found["cores"] >= 1
-    assert found["threads"] == torch.get_num_threads()
-    assert found["gpu"] is None
-    assert found["precision"] == "bf16"
-    assert set(found["versions"]) == {"python", "cascade-srn", "torch", "transformers", "triton"}
-    assert found["versions"]["torch"] == torch.__version__
-    assert found["date"].endswith("+00:00")
-    assert found["command"]
-
-
 def test_folders_of_the_machine_stay_out():
-    settings = plain_settings(ExtractOptions(data="/home/me/a.json", repeats=3))
+    settings = shareable(ExtractOptions(data="/home/me/a.json", repeats=3).to_dict())
     assert settings["data"] == "…/a.json"
     assert settings["repeats"] == 3

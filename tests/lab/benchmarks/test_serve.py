@@ -7,10 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.apps.service.live import TEXT, live, random_extractor
-from tests.small_models import small_model, spread_probabilities
 
-from cascade_srn import Extractor, Thresholds
-from cascade_srn.errors import ConfigError
 from cascade_srn.lab.benchmarks.options import ServeOptions
 from cascade_srn.lab.benchmarks.serve import Question, Tally, ask_at_once, ask_in_turn, is_faultless, measure
 
@@ -100,23 +97,3 @@ def test_a_short_run():
     assert many["right"] == many["answers"] >= 4
     assert result.settings["questions"] > 5
     assert not is_faultless(replace(result, rows=[one, {**many, "mixed": 1}]))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("relation", [None, 0.2])
-def test_a_model_with_thresholds_of_relations(tmp_path, relation):
-    thresholds = Thresholds(entity=0.5, subject=0.3, object=0.4, related=0.3, relation=relation)
-    Extractor(spread_probabilities(small_model(thresholds=thresholds), seed=6)).save_pretrained(tmp_path / "model")
-    options = ServeOptions(
-        model=str(tmp_path / "model"), sentences=5, clients=(1, 2), seconds=0.2, single=10, device="cpu"
-    )
-    result = measure(options)
-    assert is_faultless(result)
-    assert result.to_dict()["rows"][0]["right"] == 10
-
-
-def test_options():
-    with pytest.raises(ConfigError, match="one of the clients is 0"):
-        ServeOptions(clients=(0,))
-    with pytest.raises(ConfigError, match="precision is 'half'"):
-        ServeOptions(precision="half")

@@ -11,13 +11,7 @@ from cascade_srn import write_documents
 from cascade_srn.config import PRESETS
 from cascade_srn.errors import ConfigError, SchemaError
 from cascade_srn.lab.benchmarks import extract, growth, runtimes, srn, train
-from cascade_srn.lab.benchmarks.options import (
-    ExtractOptions,
-    GrowthOptions,
-    RuntimesOptions,
-    SrnOptions,
-    TrainOptions,
-)
+from cascade_srn.lab.benchmarks.options import ExtractOptions, GrowthOptions, RuntimesOptions, SrnOptions, TrainOptions
 from cascade_srn.types import Document
 
 pytestmark = pytest.mark.slow
@@ -89,20 +83,6 @@ def test_extract_every_preset_with_random_heads(tmp_path):
         assert 0 < row["found"]["triples"] <= 7
 
 
-def test_extract_with_a_model_trained_briefly(tmp_path):
-    options = ExtractOptions(
-        presets=("swift",), sentences=24, train_steps=2, repeats=2, latency_sentences=2, batch_sentences=8, device="cpu"
-    )
-    found = _written(extract.measure(options), tmp_path)
-    assert found["settings"]["heads"] == "trained for 2 steps"
-    assert found["settings"]["entities"] == "predicted"
-    assert found["settings"]["encoder"].startswith("fresh")
-    (row,) = found["rows"]
-    _check_extraction(row, repeats=2)
-    assert row["batches"] == 3
-    assert row["bilstm"]["srn_median_s"] != row["median_s"]
-
-
 def test_extract_with_a_saved_model(tmp_path):
     small_model("hybrid").save(tmp_path / "model")
     options = ExtractOptions(
@@ -138,15 +118,9 @@ def test_growth(tmp_path):
     options = GrowthOptions(
         encoder=small_encoder(),
         data=_data(tmp_path),
-        lengths=(4, 8, 16),
-        subjects=(1, 2),
-        factors=(3, 1),
-        subject_words=9,
-        batch_sentences=2,
-        repeats=1,
-        warmup=0,
-        device="cpu",
-    )
+        lengths=(4, 8, 16), subjects=(1, 2), factors=(3, 1), subject_words=9, batch_sentences=2, repeats=1,
+        warmup=0, device="cpu",
+    )  # fmt: skip
     found = _written(growth.measure(options), tmp_path)
     series = {}
     for row in found["rows"]:
@@ -180,23 +154,6 @@ def test_an_interrupted_run_keeps_complete_turns(benchmark, options, n_steps):
     assert result.rows
     assert all(len(row["times_s"]) < 3 for row in result.rows)
     assert result.table().row_count == len(result.rows)
-
-
-def test_growth_of_one_series_with_a_saved_model(tmp_path):
-    small_model("swift", schema=SCHEMA).save(tmp_path / "model")
-    options = GrowthOptions(
-        model=str(tmp_path / "model"),
-        data=_data(tmp_path),
-        lengths=(4,),
-        subjects=(),
-        factors=(),
-        repeats=1,
-        device="cpu",
-    )
-    found = _written(growth.measure(options), tmp_path)
-    assert [row["size"] for row in found["rows"]] == [4]
-    assert found["summary"] == {"exponents": {}}  # one size shows no growth
-    assert found["settings"]["preset"] == "swift"
 
 
 def test_runtimes(tmp_path):

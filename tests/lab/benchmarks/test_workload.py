@@ -1,19 +1,10 @@
-"""The corpora and models that are measured."""
-
 import pytest
-from tests.small_models import NO_ENTITY, SENTENCES, examples, small_model
+from tests.small_models import SENTENCES
 
 from cascade_srn import write_documents
-from cascade_srn.config import Thresholds
 from cascade_srn.errors import DataError
 from cascade_srn.lab.benchmarks import workload
-from cascade_srn.lab.benchmarks.workload import (
-    PredictionCounts,
-    calibrate_threshold,
-    count,
-    encoder_name,
-    read_corpus,
-)
+from cascade_srn.lab.benchmarks.workload import read_corpus
 from cascade_srn.types import Document
 
 
@@ -41,29 +32,3 @@ def test_outside_the_source_tree_data_must_be_given(monkeypatch, tmp_path):
     monkeypatch.setattr(workload, "__file__", str(tmp_path / "a" / "b" / "c" / "workload.py"))
     with pytest.raises(DataError, match="example corpus"):
         read_corpus(None, 5)
-
-
-def test_a_given_encoder_is_taken_as_it_is():
-    with encoder_name("owner/name", read_corpus(None, 1)) as name:
-        assert name == "owner/name"
-
-
-def test_counting():
-    assert count(SENTENCES) == PredictionCounts(entities=13, subjects=5, triples=7)
-    assert count([NO_ENTITY]) == PredictionCounts(0, 0, 0)
-
-
-def test_a_threshold_is_calibrated_to_a_number_of_predictions():
-    model, sentences = small_model("swift"), examples()
-    start = Thresholds(subject=0.0)
-
-    def found(thresholds):
-        return count(model.predictor(thresholds=thresholds).predict(sentences, given_entities=True)).triples
-
-    assert found(start) == 0  # heads at random are sure of nothing
-    everything = found(Thresholds(subject=0.0, object=0.0))
-    target = everything // 4
-    assert target > 10
-    chosen = calibrate_threshold(model, sentences, start, "object", target=target, given_entities=True)
-    assert chosen.subject == 0.0
-    assert 0.5 * target <= found(chosen) <= target

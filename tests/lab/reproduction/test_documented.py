@@ -1,5 +1,3 @@
-"""docs/reproduce.md lists every table, variant and option."""
-
 import re
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Tests of claims and the bootstrap."""
-
 import numpy as np
 import pytest
 from tests.evaluation.saved_models import DOCUMENTS, saved_model
@@ -26,19 +24,14 @@ from cascade_srn.lab.reproduction.tables import FEWER, MORE, NO_WORSE, Claim
 @pytest.mark.parametrize(
     ("kind", "difference", "low", "p_value", "outcome"),
     [
-        (MORE, 0.02, 0.001, 0.04, HELD),
-        (MORE, 0.02, -0.001, 0.06, NOT_SHOWN),
-        (MORE, -0.02, -0.06, 0.06, NOT_SHOWN),
-        (MORE, -0.02, -0.03, 0.04, CONTRADICTED),
-        (MORE, 0.0, 0.0, 1.0, NOT_SHOWN),
-        (FEWER, -9, -20, 0.01, HELD),
-        (FEWER, -9, -20, 0.1, NOT_SHOWN),
-        (FEWER, 9, 2, 0.01, CONTRADICTED),
-        (NO_WORSE, 0.0, -0.009, 1.0, HELD),
+        (MORE, 0.02, 0.001, 0.04, HELD), (MORE, 0.02, -0.001, 0.06, NOT_SHOWN),
+        (MORE, -0.02, -0.06, 0.06, NOT_SHOWN), (MORE, -0.02, -0.03, 0.04, CONTRADICTED),
+        (MORE, 0.0, 0.0, 1.0, NOT_SHOWN), (FEWER, -9, -20, 0.01, HELD), (FEWER, -9, -20, 0.1, NOT_SHOWN),
+        (FEWER, 9, 2, 0.01, CONTRADICTED), (NO_WORSE, 0.0, -0.009, 1.0, HELD),
         (NO_WORSE, 0.01, -0.011, 0.3, NOT_SHOWN),
         (NO_WORSE, -0.004, -0.008, 0.01, CONTRADICTED),
     ],
-)
+)  # fmt: skip
 def test_outcomes(kind, difference, low, p_value, outcome):
     assert decide_outcome(kind, difference, low, p_value) == outcome
 
@@ -143,8 +136,3 @@ def test_bootstrap_of_counts_equals_a_loop():
     assert (low, high) == pytest.approx(tuple(np.percentile(differences, (2.5, 97.5))))
     smaller = min(sum(d <= 1e-12 for d in differences), sum(d >= -1e-12 for d in differences))
     assert p_value == pytest.approx(min(1, 2 * (1 + smaller) / 201))
-
-
-def test_bootstrap_of_equal_sides():
-    counts = np.ones((1, 5, 1))
-    assert resample(counts, counts, number, Bootstrap(100, "sentence")) == (0, 0, 1)

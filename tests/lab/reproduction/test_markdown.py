@@ -1,5 +1,3 @@
-"""Results as Markdown, JSON and plots."""
-
 import json
 from dataclasses import replace
 
@@ -10,17 +8,10 @@ from cascade_srn.lab.reproduction.results import QUICK_NOTE, SeedValues, TableRe
 from cascade_srn.lab.reproduction.tables import COUNT, ERROR_KINDS, SPEED, TABLES, Claim
 
 ABOUT = {
-    "encoder": "some/encoder",
-    "data": "data/scierc",
-    "n_documents": 100,
-    "n_sentences": 551,
-    "symmetric": "directed",
-    "quick": False,
-    "n_seeds": 2,
-    "resample": "documents",
-    "n_resamples": 1000,
+    "encoder": "some/encoder", "data": "data/scierc", "n_documents": 100, "n_sentences": 551,
+    "symmetric": "directed", "quick": False, "n_seeds": 2, "resample": "documents", "n_resamples": 1000,
     "command": "cascade-srn reproduce all",
-}
+}  # fmt: skip
 TIMES = {"median_s": 1.0, "times_s": [1.0], "n_sentences": 551, "n_words": 13000, "n_entities": 1665, "n_triples": 714}
 RATES = {
     "environment": {"gpu": "NVIDIA H200", "cpu": "x", "threads": 1, "precision": "bf16"},

@@ -1,10 +1,8 @@
-"""Counts and figures of predictions."""
-
 import pytest
 from tests.evaluation.saved_models import DOCUMENTS, saved_model
 from tests.small_models import SCHEMA
 
-from cascade_srn import Document, Extractor
+from cascade_srn import Extractor
 from cascade_srn.evaluation import analyse
 from cascade_srn.lab.reproduction.measures import MEASURES, count_predictions
 
@@ -47,10 +45,3 @@ def test_counts_by_document(counts):
     assert by_document.shape == (5, 3)
     assert (by_document[0] == by_sentence[:2].sum(axis=0)).all()
     assert (by_document[1:] == by_sentence[2:]).all()
-
-
-def test_document_without_sentences_is_a_unit(predicted):
-    gold, found = ([*documents, Document.from_sentences([])] for documents in (DOCUMENTS, predicted))
-    by_document = count_predictions(gold, found, SCHEMA).by_unit("ner", "document")
-    assert by_document.shape == (6, 3)
-    assert not by_document[-1].any()

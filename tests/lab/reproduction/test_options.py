@@ -1,5 +1,3 @@
-"""Options and variants."""
-
 from pathlib import Path
 
 import pytest
@@ -137,27 +135,13 @@ def test_ablation_changes_one_setting(variant, changes):
     assert _changed(variant) == changes
 
 
-def test_variant_overrides_the_recipe():
-    # The recipe of the example corpus has another sequence encoder and fusion.
-    recipe = load_recipe(RECIPES / "news.yaml", ["model.joint=false", *VARIANTS["early"].overrides()])
-    assert recipe.model.sequence_encoder == "srn"
-    assert recipe.model.fusion.preset == "early"
-    assert recipe.model.joint
-
-
 @pytest.mark.parametrize(
     "change",
     [
-        "model.fusion=late",
-        "model.fusion.entities=tags",
-        "model.fusion.preset=late",
-        "model={}",
-        "training.seed=3",
-        "training.candidates=subjects",
-        "output=x",
-        "model.joint=false",
+        "model.fusion=late", "model.fusion.entities=tags", "model.fusion.preset=late", "model={}",
+        "training.seed=3", "training.candidates=subjects", "output=x", "model.joint=false",
     ],
-)
+)  # fmt: skip
 def test_settings_of_variants_cannot_be_changed(change):
     with pytest.raises(ConfigError, match=change) as error:
         check_changes(["training.epochs=3", change])

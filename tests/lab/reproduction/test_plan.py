@@ -1,5 +1,3 @@
-"""Plans of a reproduction."""
-
 import pytest
 from tests.training.runs import write_recipe
 

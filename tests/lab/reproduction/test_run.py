@@ -9,7 +9,7 @@ from rich.console import Console
 from tests.formats.other_processes import held_elsewhere
 from tests.training.runs import write_recipe
 
-from cascade_srn.errors import ConfigError, DataError, ModelError, TrainingError
+from cascade_srn.errors import ConfigError, ModelError, TrainingError
 from cascade_srn.formats.registry import write_documents
 from cascade_srn.lab.reproduction.options import ReproduceOptions
 from cascade_srn.lab.reproduction.plan import Plan
@@ -92,15 +92,6 @@ def test_written_files(made):
     assert " model.method=pfn " in _summary(folder, "pfn", 0)["command"]
 
 
-def test_page_has_all_tables_in_order(folder):
-    out = folder / "out"
-    for name in ("main", "ablation", "notes"):
-        (out / f"{name}.md").write_text(f"## {name}\n", encoding="utf-8")
-    _reproduce(folder)
-    own = (out / "encoder.md").read_text(encoding="utf-8")
-    assert (out / "results.md").read_text(encoding="utf-8").endswith(f"\n\n## main\n\n## ablation\n\n{own}")
-
-
 def test_finished_runs_are_not_repeated(made, folder):
     _, (before,), _ = made
     # The weights are no longer needed.
@@ -171,31 +162,6 @@ def test_deleted_model_without_predictions(folder):
         _reproduce(folder)
 
 
-def test_other_data(folder, made):
-    # As if the training file had changed.
-    for summary in (folder / "out").rglob(SUMMARY):
-        values = json.loads(summary.read_text(encoding="utf-8"))
-        values["data"]["train"]["sha256"] = "0" * 64
-        summary.write_text(json.dumps(values), encoding="utf-8")
-    with pytest.raises(DataError, match=r"data.train .*seed-0"):
-        _reproduce(folder)
-
-
-def test_test_set_without_sentences(tmp_path, monkeypatch):
-    write_recipe(tmp_path, data={"test": str(tmp_path / "test.jsonl")})
-    (tmp_path / "test.jsonl").write_text('{"text": "", "words": []}\n', encoding="utf-8")
-    with pytest.raises(DataError, match=r"data.test .*test.jsonl"):
-        _reproduce(tmp_path)
-
-
-def test_message_without_matplotlib(folder, monkeypatch):
-    monkeypatch.setattr("cascade_srn.lab.reproduction.run.can_draw", lambda: False)
-    (folder / "out" / "encoder.png").unlink(missing_ok=True)
-    _, lines = _reproduce(folder)
-    assert "matplotlib" in lines[-1]
-    assert not (folder / "out" / "encoder.png").exists()
-
-
 @pytest.mark.slow
 def test_failed_run_does_not_stop_the_others(folder):
     for seed in (0, 1):
@@ -217,9 +183,6 @@ def test_variant_that_another_process_trains(folder, jobs):
     seed = folder / "out" / "runs" / "table-srn" / "seed-1"
     shutil.rmtree(seed)
     for held in (seed.parent, seed):
-        with (
-            held_elsewhere(held),
-            pytest.raises(ConfigError, match=held.name),
-        ):
+        with held_elsewhere(held), pytest.raises(ConfigError, match=held.name):
             _reproduce(folder, jobs=jobs)
         assert not seed.exists()

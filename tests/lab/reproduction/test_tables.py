@@ -1,5 +1,3 @@
-"""Tables, columns and claims."""
-
 import pytest
 
 from cascade_srn.errors import ConfigError

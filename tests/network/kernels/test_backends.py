@@ -1,5 +1,3 @@
-"""All backends of the SRN give the same result."""
-
 from __future__ import annotations
 
 import pytest

@@ -142,17 +142,10 @@ def scan_without_gradients(given: list[Tensor], n_tasks: int, lengths: list[int]
 @pytest.mark.parametrize(
     ("n_tasks", "length", "hidden", "lengths"),
     [
-        (3, 1, 1, [1]),
-        (3, 9, 4, [9]),
-        (3, 9, 4, [5]),
-        (3, 4, 2, [0]),
-        (3, 4, 2, [0, 0]),
-        (3, 7, 5, [7, 7, 7]),
-        (2, 7, 5, [3, 7, 5]),
-        (4, 7, 5, [3, 7, 5]),
-        (3, 12, 3, [2, 0, 9, 2]),
+        (3, 1, 1, [1]), (3, 9, 4, [9]), (3, 9, 4, [5]), (3, 4, 2, [0]), (3, 4, 2, [0, 0]),
+        (3, 7, 5, [7, 7, 7]), (2, 7, 5, [3, 7, 5]), (4, 7, 5, [3, 7, 5]), (3, 12, 3, [2, 0, 9, 2]),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("inference_mode", [False, True])
 def test_the_scan_without_gradients_equals_the_plain_loop(
     n_tasks: int, length: int, hidden: int, lengths: list[int], inference_mode: bool

@@ -72,11 +72,6 @@ def test_an_untied_decoder_of_the_checkpoint_stays(tmp_path):
     assert not new_head
 
 
-def test_encoders_that_do_not_exist(tmp_path):
-    with pytest.raises(ModelError, match="there is no encoder in '.*nothing'"):
-        load_network(str(tmp_path / "nothing"), seed=0)
-
-
 def test_a_family_without_hidden_words(tmp_path):
     name = tiny_encoder("bert", tmp_path)
     config = {"model_type": "gpt2", "vocab_size": 100, "n_embd": 32, "n_layer": 1, "n_head": 2, "n_positions": 32}

@@ -1,5 +1,3 @@
-"""Two processes reach what one does."""
-
 import json
 
 import pytest
@@ -22,21 +20,8 @@ def test_two_processes_reach_the_weights_of_one(tmp_path):
     settings = small_settings(encoder, batch_size=8, accumulation=2, steps=2, head_steps=2)
     Adaptation([text], settings, tmp_path / "one", device="cpu").run()
     options = ["--sequence-pieces", 16, "--batch-size", 8, "--accumulation", 2, "--steps", 2, "--save-steps", 2]
-    done = launch(
-        [
-            "adapt",
-            text,
-            "--encoder",
-            encoder,
-            *options,
-            "--head-steps",
-            2,
-            "--log-steps",
-            2,
-            "--output",
-            tmp_path / "two",
-        ]
-    )
+    options += ["--head-steps", 2, "--log-steps", 2, "--output", tmp_path / "two"]
+    done = launch(["adapt", text, "--encoder", encoder, *options])
     assert done.returncode == 0, done.stderr
     # The main process alone shows progress.
     assert done.stdout.count("step 4/4") == 2

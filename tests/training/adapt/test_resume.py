@@ -30,17 +30,10 @@ def _perplexity(folder):
 def test_killed_at_random_moments(tmp_path):
     options = {
         "--encoder": tiny_encoder("bert", tmp_path / "encoder"),
-        "--sequence-pieces": 16,
-        "--batch-size": 20,
-        "--epochs": 2,
-        "--accumulation": 2,
-        "--learning-rate": 0.01,
-        "--head-steps": 6,
-        "--save-steps": 4,
-        "--evaluate-steps": 5,
-        "--log-steps": 3,
+        "--sequence-pieces": 16, "--batch-size": 20, "--epochs": 2, "--accumulation": 2,
+        "--learning-rate": 0.01, "--head-steps": 6, "--save-steps": 4, "--evaluate-steps": 5, "--log-steps": 3,
         "--device": "cpu",
-    }
+    }  # fmt: skip
     command = ["adapt", write_text(tmp_path), *(part for option in options.items() for part in option)]
     whole, killed = tmp_path / "run-whole", tmp_path / "run-killed"
     assert in_process([*command, "--output", whole]) == 0

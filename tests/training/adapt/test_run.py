@@ -1,5 +1,3 @@
-"""A whole adaptation, from text to an encoder folder."""
-
 import errno
 import json
 import math
@@ -10,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.formats.other_processes import can_hold, held_elsewhere
+from tests.formats.other_processes import can_hold
 from tests.tiny_encoders import FAMILIES, tiny_encoder
 from tests.training.adapt.fields import documents, small_settings, write_text
 from transformers import AutoModel
@@ -21,7 +19,6 @@ from cascade_srn.formats.registry import write_documents
 from cascade_srn.text.segment import segment
 from cascade_srn.training.adapt import AdaptSettings
 from cascade_srn.training.adapt.run import Adaptation
-from cascade_srn.training.adapt.text import MIN_HELD_OUT, MIN_SEQUENCES
 from cascade_srn.types import Document
 
 PAGE = (Path(__file__).parents[3] / "docs" / "adapt.md").read_text(encoding="utf-8")
@@ -179,12 +176,6 @@ def test_perplexity(make, encoder):
     assert run(adaptation)[0].perplexity == pytest.approx(len(load_tokenizer(encoder)), rel=1e-5)
 
 
-@pytest.mark.parametrize("precision", ["tf32", "bf16"])
-def test_other_precisions(make, precision):
-    exact, other = (run(make(precision=name, out=name))[-1].perplexity for name in ("float32", precision))
-    assert other == pytest.approx(exact, rel=0.05)
-
-
 def test_a_loss_that_is_no_number(make):
     adaptation = make(log_steps=1)
 
@@ -194,17 +185,6 @@ def test_a_loss_that_is_no_number(make):
 
     with pytest.raises(CascadeError, match="loss .*step 2"):
         adaptation.run(on_step=spoil)
-
-
-def test_too_little_memory(make, monkeypatch):
-    adaptation = make()
-
-    def full(**arguments):
-        raise torch.OutOfMemoryError
-
-    monkeypatch.setattr(adaptation.model, "forward", full)
-    with pytest.raises(CascadeError, match="8 sequences of 16 pieces"):
-        adaptation.run()
 
 
 def _held_out(folder):
@@ -320,24 +300,6 @@ def test_what_is_refused_before_the_first_step(make, encoder, text, tmp_path):
     make(steps=1).run()
 
 
-@pytest.mark.slow
-def test_one_process_at_a_time(make, tmp_path):
-    out, adaptation = tmp_path / "out", make()
-    assert not can_hold(out)
-    adaptation.run()
-    with held_elsewhere(out) as other:
-        before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-        for options in ({}, {"resume": True}, {"overwrite": True}):
-            with pytest.raises(ConfigError, match=rf"pid {other.pid} .*out'"):
-                make(**options)
-        assert before == {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-        other.kill()
-        other.wait()
-        # A lock of a process that was killed keeps nobody out.
-        make(overwrite=True).run()
-    assert not list(out.glob(".*"))
-
-
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
@@ -365,8 +327,3 @@ def test_the_documented_python_runs(tmp_path, monkeypatch):
     exec(compile(block, "docs/adapt.md", "exec"), names)
     assert names["reports"][-1].perplexity > 1
     assert load_encoder("encoders/mine").width == 32
-
-
-def test_the_documented_numbers():
-    assert f"fewer than {MIN_SEQUENCES} sequences" in PAGE
-    assert f"at least {MIN_HELD_OUT}" in PAGE

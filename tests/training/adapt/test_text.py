@@ -114,18 +114,6 @@ def test_the_held_out_text_is_a_share_and_always_the_same():
     assert len(_packed().held_out) == 16
 
 
-def test_one_long_document():
-    """As of a file with a sentence a line and no blank lines."""
-    packed = _packed(texts=["\n".join(TEXTS)])
-    assert (packed.n_documents, len(packed.held_out)) == (1, 16)
-
-
-def test_texts_are_tokenized_in_batches(monkeypatch):
-    expected = _packed(texts=TEXTS * 4).sha256
-    monkeypatch.setattr("cascade_srn.training.adapt.text._N_CHARACTERS", 20_000)
-    assert _packed(texts=TEXTS * 4).sha256 == expected
-
-
 @pytest.mark.parametrize("texts", [[], TEXTS[:5], [" ".join(TEXTS[:20])]])
 def test_text_that_is_too_short(texts):
     with pytest.raises(DataError, match=r"[\d,]+ pieces in \d documents .* 16 pieces, .*64 .* 16"):
@@ -215,12 +203,6 @@ class TestHeldOutSentences:
         assert held.n_removed == 2
         assert held.remove_from("It works.") == ""
         assert held.n_removed == 3
-
-    def test_text_without_such_sentences_stays_as_it_is(self):
-        held = HeldOutSentences([HELD])
-        text = "  First \n one. It works well.  "
-        assert held.remove_from(text) == text
-        assert held.n_removed == 0
 
     def test_they_are_read_from_any_format(self, tmp_path):
         write_documents([HELD], tmp_path / "test.json", "dygie")

@@ -54,8 +54,3 @@ def test_its_python_runs_and_writes_what_is_documented(tmp_path, monkeypatch):
             assert arrays[name].shape == eval(shape, {"S": 20})
     lines = Path("labels/shard-00000.jsonl").read_text(encoding="utf-8").splitlines()
     assert {key for line in lines for key in json.loads(line)} == {"document", "text", "entities", "relations"}
-
-
-def test_links_lead_somewhere():
-    for target in re.findall(r"\]\(([^)#]+)\)", PAGE):
-        assert (ROOT / "docs" / target).exists(), target

@@ -48,13 +48,6 @@ def test_leftovers_of_a_kill_at_the_end_are_removed(finished):
     assert names(finished) == before
 
 
-def test_going_on_keeps_whole_shards(finished):
-    (finished.path / ".0123.tmp").write_text("", encoding="utf-8")
-    before = names(finished) - {".0123.tmp"}
-    finished.begin(MADE_WITH, {}, overwrite=False)
-    assert names(finished) == before
-
-
 def test_overwriting_that_is_broken_off_leaves_nothing_finished(finished, monkeypatch):
     """It cannot be resumed either: the remaining shards may be from other teachers."""
     unlink = Path.unlink
@@ -111,13 +104,3 @@ class TestShards:
         path = getattr(files, kind)
         path.write_bytes(path.read_bytes() + b"x")
         assert not files.is_whole()
-
-    def test_the_record_has_the_checksums_of_what_was_written(self, tmp_path):
-        folder = LabelFolder(tmp_path / "labels")
-        folder.begin(MADE_WITH, {}, overwrite=True)
-        files = ShardFiles.of(folder.path, 0)
-        files.write([], [], {"queries": np.zeros(2, dtype=np.int32)})
-        files.arrays.write_bytes(files.arrays.read_bytes() + b"x")
-        folder.finish(1, {})
-        assert not folder.is_whole()
-        assert names(folder) == {"labels.json", "shard-00000.jsonl", "shard-00000.safetensors"}

@@ -1,15 +1,12 @@
-"""From teachers and raw text to a folder of labels and back."""
-
 import json
 import shutil
 
 import numpy as np
 import pytest
-from tests.formats.other_processes import can_hold, held_elsewhere
 from tests.small_models import small_model
 from tests.training.distil.teachers import saved_teacher, teacher, write_text
 
-from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError
+from cascade_srn.errors import ConfigError, DataError, ModelError
 from cascade_srn.inputs.texts import read_texts
 from cascade_srn.schema import Schema
 from cascade_srn.training.distil import LabelSettings
@@ -175,29 +172,6 @@ def test_damaged_labels_are_made_anew_by_overwriting(given, labels, copied, dama
     assert len(LabelledText(copied)) == 24
 
 
-@pytest.mark.slow
-def test_one_process_at_a_time(given, labels, copied):
-    with held_elsewhere(copied) as other:
-        for options in ({}, {"resume": True}, {"overwrite": True}):
-            with pytest.raises(ConfigError, match=rf"pid {other.pid} .*labels'"):
-                Labelling(*given, copied, SMALL, device="cpu", **options)
-        other.kill()
-        other.wait()
-        # What it left is not removed with labels that are replaced, and is no part of them.
-        labelling = Labelling(*given, copied, LabelSettings(shard_sentences=24), device="cpu", overwrite=True)
-        assert not can_hold(copied)
-        list(labelling)
-    assert sorted(path.name for path in copied.iterdir()) == [
-        "labels.json",
-        "shard-00000.jsonl",
-        "shard-00000.safetensors",
-    ]
-    again = Labelling(*given, copied, LabelSettings(shard_sentences=24), device="cpu")
-    assert again.is_there
-    assert list(again) == []
-    assert can_hold(copied)
-
-
 class TestRefusals:
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -237,12 +211,6 @@ class TestRefusals:
             Labelling(*given, tmp_path / "new", SMALL, device="cpu", resume=True, overwrite=True)
         with pytest.raises(ConfigError, match="teacher"):
             Labelling([], given[1], tmp_path / "new", SMALL, device="cpu")
-
-    def test_teachers_that_do_not_agree(self, given, tmp_path):
-        small_model(schema=Schema(("Thing",))).save(tmp_path / "other")
-        with pytest.raises(SchemaError, match="teachers"):
-            Labelling([given[0][0], tmp_path / "other"], given[1], tmp_path / "new", SMALL, device="cpu")
-        assert not (tmp_path / "new").exists()
 
 
 def test_context_of_the_same_document_alone(given, labels):
@@ -300,9 +268,3 @@ def test_a_baseline_does_not_teach(given, tmp_path):
     small_model(method="pfn").save(tmp_path / "baseline")
     with pytest.raises(ModelError, match="'pfn'"):
         Labelling([tmp_path / "baseline"], given[1], tmp_path / "labels", SMALL, device="cpu")
-
-
-def test_a_teacher_that_is_not_there(given, tmp_path):
-    with pytest.raises(ModelError, match="'scierc-smal'.*scierc-small"):
-        Labelling(["scierc-smal"], given[1], tmp_path / "labels", SMALL, device="cpu")
-    assert not (tmp_path / "labels").exists()

@@ -1,5 +1,3 @@
-"""A student learns from labels alone what its teacher knows."""
-
 import json
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""Two processes label and learn what one does."""
-
 import pytest
 import torch
 from safetensors.torch import load_file

@@ -121,10 +121,6 @@ class TestLearningFromLabels:
         with pytest.raises(ConfigError, match="data.labels"):
             load_recipe(lessons[0], ["distillation.hard=true"])
 
-    def test_labels_that_are_nowhere(self, lessons, tmp_path):
-        with pytest.raises(DataError, match="nowhere'"):
-            read_corpus(load_recipe(lessons[0], [f"data.labels={tmp_path / 'nowhere'}"]).data)
-
     def test_the_teachers_labels_are_learned(self, lessons, tmp_path):
         """They may know more than occurs in the data, and which relations are symmetric."""
         recipe, _, text = lessons

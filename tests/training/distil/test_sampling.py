@@ -55,13 +55,6 @@ def test_samples_are_spread_evenly(wanted):
     assert selection.counts.not_sampled == 10 - len(expected)
 
 
-def test_the_shortest_and_the_longest_that_are_allowed():
-    text = "We train it. We train a tagger for words. We train a tagger for many words."
-    selection = sample_sentences([text], [], LabelSettings(min_words=7, max_words=7))
-    assert chosen(selection) == ["We train a tagger for words ."]
-    assert (selection.counts.too_short, selection.counts.too_long) == (1, 1)
-
-
 def test_sentences_come_with_the_words_around_them():
     (document,) = sample_sentences([TEXTS[0]], [], LabelSettings(min_words=5)).documents
     first, second = document.examples(5)

@@ -14,17 +14,11 @@ from cascade_srn.types import Document, Entity, Relation, Sentence
 
 @dataclass(frozen=True)
 class ItemAgreement:
-    """Agreement on entities or relations.
+    """Agreement on entities or relations."""
 
-    Attributes:
-        n_first: Number of items of the first annotator.
-        n_second: Number of items of the second one.
-        n_both: Number of items that both have.
-    """
-
-    n_first: int
-    n_second: int
-    n_both: int
+    n_first: int  # Number of items of the first annotator
+    n_second: int  # Number of items of the second one
+    n_both: int  # Number of items that both have
 
     @property
     def f1(self) -> float | None:
@@ -47,22 +41,15 @@ class ItemAgreement:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement of two annotators on the documents that both have done.
+    """Agreement of two annotators on the documents that both have done."""
 
-    Attributes:
-        entities: Agreement on entities: both boundaries and the label.
-        relations: Agreement on relations: label, and both entities.
-        kappa: Cohen's kappa of the entity labels of words. None if an annotator has entities that share words, so that
-            a word has several labels, or if all words have the same label.
-        n_documents: Number of documents.
-        disagreements: What only one of the two has. Items at the same place are paired.
-    """
-
-    entities: ItemAgreement
-    relations: ItemAgreement
+    entities: ItemAgreement  # Agreement on entities: both boundaries and the label
+    relations: ItemAgreement  # Agreement on relations: label, and both entities
+    # Cohen's kappa of the entity labels of words. None if an annotator has entities that share words, so that a word
+    # has several labels, or if all words have the same label.
     kappa: float | None
-    n_documents: int
-    disagreements: tuple[dict[str, Any], ...]
+    n_documents: int  # Number of documents
+    disagreements: tuple[dict[str, Any], ...]  # What only one of the two has. Items at the same place are paired.
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

@@ -15,7 +15,7 @@ from cascade_srn.errors import AnnotationError, DataError, SchemaError, did_you_
 from cascade_srn.formats.files import read_bytes
 from cascade_srn.formats.registry import read_schema
 from cascade_srn.schema import Schema
-from cascade_srn.types import Document, Sentence, Span, Triple
+from cascade_srn.types import Document, Span, Triple
 
 _SECTIONS = ("entities", "relations")
 _FIELDS = ("definition", "symmetric")
@@ -23,14 +23,10 @@ _FIELDS = ("definition", "symmetric")
 
 @dataclass(frozen=True)
 class ProjectLabels:
-    """The label set of a project.
+    """The label set of a project."""
 
-    Attributes:
-        schema: Entity types, relation types and symmetric relations.
-        definitions: Definition by kind ("entities" or "relations") and label. Labels may have none.
-    """
-
-    schema: Schema
+    schema: Schema  # Entity types, relation types and symmetric relations
+    # Definition by kind ("entities" or "relations") and label. Labels may have none.
     definitions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def define(self, kind: str, label: str) -> str:
@@ -92,10 +88,6 @@ def read_labels(path: str | Path) -> ProjectLabels:
         relations:
           USED-FOR: The head is used for the tail.
           COMPARE: {definition: Two things are compared., symmetric: true}
-
-    Raises:
-        DataError: The file cannot be read, or is not YAML.
-        SchemaError: The labels are malformed.
     """
     path = Path(path)
     try:
@@ -159,21 +151,13 @@ ORIGINS = ("person", "model")
 
 @dataclass(frozen=True, slots=True)
 class EntityMark:
-    """An annotated entity.
+    """An annotated entity."""
 
-    Attributes:
-        id: Name of the entity within its annotation.
-        start: Offset of its first character.
-        end: Offset after its last character.
-        label: Entity type.
-        origin: "person", or "model" for an accepted suggestion.
-    """
-
-    id: str
-    start: int
-    end: int
-    label: str
-    origin: str = "person"
+    id: str  # Name of the entity within its annotation
+    start: int  # Offset of its first character
+    end: int  # Offset after its last character
+    label: str  # Entity type
+    origin: str = "person"  # "person", or "model" for an accepted suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,23 +173,14 @@ class RelationMark:
 
 @dataclass(frozen=True)
 class Annotation:
-    """All that one person has annotated in a document.
+    """All that one person has annotated in a document."""
 
-    Attributes:
-        version: Number of the saved state; 0 if nothing was saved.
-        state: "new", "started" or "done". A document that is done and has no entities contains none.
-        note: Remark of the annotator.
-        entities: The entities.
-        relations: The relations.
-        rejected: Keys of rejected suggestions; see :func:`entity_key` and :func:`relation_key`.
-    """
-
-    version: int = 0
-    state: str = "new"
-    note: str = ""
-    entities: tuple[EntityMark, ...] = ()
-    relations: tuple[RelationMark, ...] = ()
-    rejected: tuple[str, ...] = ()
+    version: int = 0  # Number of the saved state; 0 if nothing was saved
+    state: str = "new"  # "new", "started" or "done". A document that is done and has no entities contains none.
+    note: str = ""  # Remark of the annotator
+    entities: tuple[EntityMark, ...] = ()  # The entities
+    relations: tuple[RelationMark, ...] = ()  # The relations
+    rejected: tuple[str, ...] = ()  # Keys of rejected suggestions; see :func:`entity_key` and :func:`relation_key`
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that :meth:`from_dict` accepts."""
@@ -362,7 +337,7 @@ def annotation_of(document: Document, *, symmetric: Iterable[str] = (), state: s
         ids: dict[Span, str] = {}
         for span in sentence.entities:
             ids[span] = f"e{len(entities) + 1}"
-            start, end = _characters(sentence, span)
+            start, end = sentence.offsets[span.start][0], sentence.offsets[span.end - 1][1]
             entities.append(EntityMark(ids[span], start, end, span.label))
         seen: set[tuple[frozenset[Span] | tuple[Span, Span], str]] = set()
         for triple in sentence.triples:
@@ -373,7 +348,3 @@ def annotation_of(document: Document, *, symmetric: Iterable[str] = (), state: s
                 id = f"r{len(relations) + 1}"
                 relations.append(RelationMark(id, ids[triple.head], ids[triple.tail], triple.label))
     return Annotation(0, state, "", tuple(entities), tuple(relations))
-
-
-def _characters(sentence: Sentence, span: Span) -> tuple[int, int]:
-    return sentence.offsets[span.start][0], sentence.offsets[span.end - 1][1]

@@ -21,10 +21,9 @@ from cascade_srn.apps.annotation.annotations import (
 )
 from cascade_srn.apps.annotation.files import check_new
 from cascade_srn.apps.annotation.project import Project, ProjectSettings, check_name
-from cascade_srn.errors import AnnotationError, CascadeError, ConfigError, DataError, SchemaError, did_you_mean
+from cascade_srn.errors import AnnotationError, CascadeError, ConfigError, DataError, SchemaError
 from cascade_srn.formats.alignment import Align
-from cascade_srn.formats.base import Format
-from cascade_srn.formats.registry import FORMATS, read_documents, write_documents
+from cascade_srn.formats.registry import find_format, read_documents, write_documents
 from cascade_srn.formats.reports import WriteReport
 from cascade_srn.inputs.sources import Sources, Unreadable
 from cascade_srn.schema import Schema
@@ -114,16 +113,8 @@ def create_project(
 def add_texts(project: Project, given: ProjectInput, *, tell: Callable[[str], None] = lambda sentence: None) -> int:
     """Add raw text to a project that is open for writing.
 
-    Args:
-        project: The project.
-        given: The texts, and how to read them. Its other fields are not used.
-        tell: Called with a sentence about each text that is left out.
-
     Returns:
         The number of documents that are new. Those that the project has already are not added again.
-
-    Raises:
-        DataError: A text has the id of another one.
     """
     return project.add_documents(_with_words(_read_texts(given, tell), tell))
 
@@ -208,15 +199,10 @@ MAX_UPLOAD_WORDS = 1_000_000
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import has changed.
+    """What an import has changed."""
 
-    Attributes:
-        documents: Documents that were added.
-        annotations: Documents whose annotations were stored.
-    """
-
-    documents: int
-    annotations: int
+    documents: int  # Documents that were added
+    annotations: int  # Documents whose annotations were stored
 
 
 def import_documents(
@@ -330,13 +316,6 @@ def _offsets(document: Document) -> list[tuple[int, int]]:
     return [pair for sentence in document.sentences for pair in sentence.offsets]
 
 
-def find_format(name: str) -> Format:
-    """Return a format by its name."""
-    if name not in FORMATS:
-        raise DataError(f"the format {name!r} does not exist", did_you_mean(name, FORMATS), option="format")
-    return FORMATS[name]
-
-
 def file_name(project: Project, format: str) -> str:
     """Return the name of an export for a browser. Formats that are folders become an archive."""
     chosen = find_format(format)
@@ -388,13 +367,6 @@ def import_upload(
     project: Project, upload: BinaryIO, format: str, annotator: str, check: Callable[[], None] = lambda: None
 ) -> Imported:
     """Import a file from another machine, or a ZIP archive for a format that is a folder, within ``UPLOAD_LIMITS``.
-
-    Args:
-        project: The project.
-        upload: Open file with the content.
-        format: Name of its format.
-        annotator: Name to store the annotations under.
-        check: Called before each document and before anything is stored. It may raise an error to stop.
 
     Raises:
         DataError: The file exceeds a limit. For other errors see :func:`import_documents`.

@@ -21,7 +21,8 @@ from cascade_srn.formats.files import read_stored_json, replacing, to_json
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.jsonl import read_document, to_record
 from cascade_srn.formats.reports import Place
-from cascade_srn.storage.atomic import open_without_links
+from cascade_srn.model.folder import check_folder
+from cascade_srn.storage.atomic import flush_entry, open_without_links
 from cascade_srn.storage.bundled import find_model, is_model
 from cascade_srn.storage.limits import read_limits
 from cascade_srn.types import Document
@@ -63,6 +64,7 @@ def stored_model(model: str | Path | None) -> str | None:
     if _is_folder(model):
         if not is_model(model):
             raise DataError(f"{model} is not the folder of a model", "Give a trained model", option="model")
+        check_folder(Path(os.path.expanduser(model)))
         return _HERE + MODEL
     find_model(model)  # fails now if there is no such model
     return str(model)
@@ -142,25 +144,15 @@ MAX_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A saved state of an annotation.
+    """A saved state of an annotation."""
 
-    Attributes:
-        number: Position in the history of the project, from 1.
-        document: Id of the document.
-        annotator: Name of the annotator.
-        version: Number of the state of this document and annotator, from 1.
-        time: When it was saved, in UTC.
-        annotation: The complete annotation, as plain values.
-        by: Who adjudicated, if the annotation is the agreed one.
-    """
-
-    number: int
-    document: str
-    annotator: str
-    version: int
-    time: str
-    annotation: dict[str, Any]
-    by: str = ""
+    number: int  # Position in the history of the project, from 1
+    document: str  # Id of the document
+    annotator: str  # Name of the annotator
+    version: int  # Number of the state of this document and annotator, from 1
+    time: str  # When it was saved, in UTC
+    annotation: dict[str, Any]  # The complete annotation, as plain values
+    by: str = ""  # Who adjudicated, if the annotation is the agreed one
 
     @property
     def key(self) -> tuple[str, str]:
@@ -215,27 +207,17 @@ class AppendOnlyFile:
     def clear(self) -> None:
         """Remove all lines."""
         self._cut(0)
-        self.size = 0
 
     def _cut(self, size: int) -> None:
         assert self._descriptor is not None
         os.ftruncate(self._descriptor, size)
+        self.size = size  # also if flushing fails: a later cut to the old size would append zeros
         os.fsync(self._descriptor)
 
     def close(self) -> None:
         """Close the file. Further lines are refused."""
         self._descriptor = None
         self._handle.close()
-
-
-def flush_entry(folder: Path) -> None:
-    """Flush the entries of a folder, so that a new file survives a power failure."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 class ChangeLog:
@@ -325,9 +307,6 @@ def read_lines(path: Path, *, torn: bool = False) -> tuple[list[dict[str, Any]],
 
     Returns:
         The records, and the size in bytes of their lines.
-
-    Raises:
-        DataError: A line is damaged.
     """
     try:
         data = path.read_bytes()

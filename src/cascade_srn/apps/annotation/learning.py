@@ -32,6 +32,8 @@ JOB, PROGRESS, RESULT, OUTPUT, FAILURE = "job.json", "progress.jsonl", "result.j
 TRAIN, HELD_OUT, SCHEMA = "train.jsonl", "held_out.jsonl", "schema.json"
 BEST = Path("run") / "best"
 IDLE, RUNNING, STOPPING, DONE, FAILED, CANCELLED = "idle", "running", "stopping", "done", "failed", "cancelled"
+# Sentences from which a new model suggests something useful, and from which it can be used (docs/training.md).
+ENOUGH_FOR_SUGGESTIONS, ENOUGH_FOR_A_MODEL = 10, 100
 # Seconds that a child has to end after SIGTERM.
 _GRACE = 15.0
 
@@ -88,15 +90,37 @@ class Learner:
         with self._lock:
             is_training = self._activity == "training"
             curve = read_curve(self.project)
+            seconds = round(time.monotonic() - self._started, 1) if is_training else 0
+            epoch, n_epochs = (self._progress.get(name, 0) if is_training else 0 for name in ("epoch", "n_epochs"))
             return {
                 "state": self._state,
-                "epoch": self._progress.get("epoch", 0) if is_training else 0,
-                "n_epochs": self._progress.get("n_epochs", 0) if is_training else 0,
-                "seconds": round(time.monotonic() - self._started, 1) if is_training else 0,
-                "message": self._message,
+                "epoch": epoch,
+                "n_epochs": n_epochs,
+                "seconds": seconds,
+                "seconds_left": round(seconds / epoch * (n_epochs - epoch)) if 0 < epoch < n_epochs else None,
+                "message": self._message or (describe_result(curve[-1]) if self._state == DONE and curve else ""),
+                "advice": self._advice(),
                 "curve": curve,
                 "note": describe_uncertainty(curve),
             }
+
+    def _advice(self) -> str:
+        """Say what a training would learn from and score on, and how many more annotations help."""
+        done = self.project.done()
+        held_out = {id for id in done if self.project.is_held_out(id)}
+        n_train = sum(len(self.project.documents[id].sentences) for id in done - held_out)
+        parts = [
+            f"Training learns from {_count(len(done - held_out), 'annotated document')} "
+            f"({_count(n_train, 'sentence')}) and scores the model on {_count(len(held_out), 'held-out document')}."
+        ]
+        if n_train < ENOUGH_FOR_SUGGESTIONS:
+            more = _count(ENOUGH_FOR_SUGGESTIONS - n_train, "more sentence")
+            parts.append(f"The first suggestions are worth having after {more}.")
+        elif n_train < ENOUGH_FOR_A_MODEL:
+            parts.append(f"About {ENOUGH_FOR_A_MODEL - n_train} more sentences make a model that can be used.")
+        if done and not held_out:
+            parts.append("No held-out document is done, so the model will have no score.")
+        return " ".join(parts)
 
     def start(self) -> None:
         """Start to train with the annotations that are done.
@@ -275,9 +299,10 @@ class Learner:
         file = AppendOnlyFile(self.folder / CURVE, size)
         file.append(f"{to_json(point)}\n".encode())
         file.close()
-        for older in self.folder.glob("run-*"):
-            if older != run:
-                shutil.rmtree(older, ignore_errors=True)
+        others = [one for one in self.folder.glob("run-*") if one != run]
+        # A model that suggests nothing does not replace one that does.
+        for one in [run] if others and finds_nothing(result) else others:
+            shutil.rmtree(one, ignore_errors=True)
 
     def _remove(self, run: Path, *, with_suggestions: bool = True) -> None:
         shutil.rmtree(run, ignore_errors=True)
@@ -301,6 +326,29 @@ class Learner:
                     self.wait()
             finally:
                 self._lock.acquire()
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def finds_nothing(result: Mapping[str, Any]) -> bool:
+    """Return whether a model suggests nothing although there are documents to annotate."""
+    return bool(result.get("n_open")) and not result["n_suggested"]
+
+
+def describe_result(result: Mapping[str, Any]) -> str:
+    """Say what a new model suggests."""
+    if finds_nothing(result):
+        return (
+            "The new model finds nothing in the documents that are not annotated, so the suggestions stay as they "
+            "were. Annotate more documents, above all with rare labels, and train again."
+        )
+    if not result.get("n_open"):
+        return "All documents are annotated, so there is nothing to suggest."
+    return (
+        f"The new model suggests entities in {result['n_suggested']:,} of {_count(result['n_open'], 'open document')}."
+    )
 
 
 def describe_uncertainty(curve: list[dict[str, Any]]) -> str:

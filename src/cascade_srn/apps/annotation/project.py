@@ -269,15 +269,15 @@ class Project:
 
     def count_done(self, annotator: str | None = None) -> int:
         """Return the number of documents that an annotator, or anyone, has done."""
+        return len(self.done(annotator))
+
+    def done(self, annotator: str | None = None) -> set[str]:
+        """Return the ids of the documents that an annotator, or anyone, has done."""
         with self._lock:
             changes = list(self._log.last.values())
-        return len(
-            {
-                one.document
-                for one in changes
-                if one.annotation["state"] == "done" and annotator in (None, one.annotator)
-            }
-        )
+        return {
+            one.document for one in changes if one.annotation["state"] == "done" and annotator in (None, one.annotator)
+        }
 
     def annotations(self, id: str) -> dict[str, Annotation]:
         """Return all annotations of a document by annotator, the last saved first."""

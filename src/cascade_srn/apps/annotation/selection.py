@@ -171,17 +171,13 @@ def _documents(
 def _new_units(documents: Iterable[Document], settings: UnitSettings, annotated: Sequence[Document]) -> Iterator[Unit]:
     """Yield the units that are neither annotated nor repeated."""
     seen = {sentence_key(sentence.words) for document in annotated for sentence in document.sentences}
-    seen |= {_unit_key(document) for document in annotated}
+    seen |= {sentence_key(word for sentence in document.sentences for word in sentence.words) for document in annotated}
     for position, document in enumerate(documents):
         for unit in settings.split(document, position):
             key = sentence_key(word for sentence in unit.sentences for word in sentence.words)
             if key not in seen:
                 seen.add(key)
                 yield unit
-
-
-def _unit_key(document: Document) -> bytes:
-    return sentence_key(word for sentence in document.sentences for word in sentence.words)
 
 
 def _pool(
@@ -209,14 +205,7 @@ FORMATS = ("jsonl", "label-studio")
 
 
 class ReadableTexts:
-    """Iterable of the documents of all texts that can be read and split. The others are reported and counted.
-
-    Args:
-        sources: The texts, such as :class:`cascade_srn.inputs.sources.Sources`.
-        segmenter: Splits the texts.
-        strict: Raise the error of the first text that cannot be used.
-        tell: Called with the message of each other one.
-    """
+    """Iterable of the documents of all texts that can be read and split. The others are reported and counted."""
 
     def __init__(
         self,
@@ -264,14 +253,7 @@ def choose_format(format: str | None, output: Path | None) -> str:
 
 
 def write_selected(selected: Sequence[Selected], output: Path | None, format: str, *, model: str = "") -> None:
-    """Write units to a file, or to standard output if it is None. A file appears complete or not at all.
-
-    Args:
-        selected: The units.
-        output: The file.
-        format: "jsonl" or "label-studio".
-        model: Name of the model, for Label Studio.
-    """
+    """Write units to a file, or to standard output if it is None. A file appears complete or not at all."""
     require_choice("format", format, FORMATS)
     if format == "jsonl":
         parts = [to_json(to_record(one.document) | {"selection": one.to_dict()}) + "\n" for one in selected]

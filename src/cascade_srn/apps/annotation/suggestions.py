@@ -24,15 +24,10 @@ SUGGESTIONS, PRIORITIES = "suggestions", "priorities.json"
 
 @dataclass(frozen=True)
 class SuggestedMarks:
-    """What a model suggests for a document.
+    """What a model suggests for a document."""
 
-    Attributes:
-        entities: Entities with ``id``, ``start``, ``end``, ``label`` and ``score``.
-        relations: Relations with ``id``, ``head``, ``tail``, ``label`` and ``score``.
-    """
-
-    entities: tuple[Mapping[str, Any], ...] = ()
-    relations: tuple[Mapping[str, Any], ...] = ()
+    entities: tuple[Mapping[str, Any], ...] = ()  # Entities with ``id``, ``start``, ``end``, ``label`` and ``score``
+    relations: tuple[Mapping[str, Any], ...] = ()  # Relations with ``id``, ``head``, ``tail``, ``label`` and ``score``
 
     def to_dict(self) -> dict[str, list[dict[str, Any]]]:
         """Return plain values."""
@@ -162,17 +157,11 @@ _TITLE = 80
 
 @dataclass(frozen=True)
 class QueueFilter:
-    """Which documents are listed.
+    """Which documents are listed."""
 
-    Attributes:
-        annotator: Whose states are shown.
-        state: Only documents in this state; empty for all.
-        search: Only documents whose text or id contains this, in any case.
-    """
-
-    annotator: str
-    state: str = ""
-    search: str = ""
+    annotator: str  # Whose states are shown
+    state: str = ""  # Only documents in this state; empty for all
+    search: str = ""  # Only documents whose text or id contains this, in any case
 
 
 def order_documents(project: Project, suggestions: Suggestions) -> list[str]:

@@ -31,19 +31,12 @@ _POSSIBLE = 0.25
 
 
 class Decision(NamedTuple):
-    """An entity or relation that a model predicts, or nearly predicts.
+    """An entity or relation that a model predicts, or nearly predicts."""
 
-    Attributes:
-        label: Its type.
-        key: Words of the entity, or of both entities, in lower case.
-        probability: Score of the model.
-        predicted: Whether the score passes the thresholds of the model.
-    """
-
-    label: str
-    key: str
-    probability: float
-    predicted: bool
+    label: str  # Its type
+    key: str  # Words of the entity, or of both entities, in lower case
+    probability: float  # Score of the model
+    predicted: bool  # Whether the score passes the thresholds of the model
 
     @property
     def error(self) -> float:
@@ -53,21 +46,13 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True)
 class Unit:
-    """A sentence or a document that could be annotated.
+    """A sentence or a document that could be annotated."""
 
-    Attributes:
-        document: The document, or the document of the sentence.
-        position: Zero-based position of the document in the input.
-        sentence: Zero-based position of the sentence in the document; None for a whole document.
-        place: Random number from the seed and the words. It does not depend on the order of the input.
-        decisions: What a model finds in it. Empty without a model.
-    """
-
-    document: Document
-    position: int
-    sentence: int | None
-    place: int
-    decisions: tuple[Decision, ...] = ()
+    document: Document  # The document, or the document of the sentence
+    position: int  # Zero-based position of the document in the input
+    sentence: int | None  # Zero-based position of the sentence in the document; None for a whole document
+    place: int  # Random number from the seed and the words. It does not depend on the order of the input.
+    decisions: tuple[Decision, ...] = ()  # What a model finds in it. Empty without a model.
 
     @property
     def sentences(self) -> Sequence[Sentence]:

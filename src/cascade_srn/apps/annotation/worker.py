@@ -11,9 +11,10 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from cascade_srn.apps.annotation import learning
 from cascade_srn.apps.annotation.files import DOCUMENTS, read_lines, read_stored_documents, without_annotations
@@ -37,10 +38,10 @@ if TYPE_CHECKING:
     from cascade_srn.extractor import Extractor
     from cascade_srn.training.recipe import Recipe
 
-# Sentences that training shows to the model in all epochs together, and limits of the number of epochs.
-SENTENCES_SEEN, FEWEST_EPOCHS, MOST_EPOCHS = 6_000, 10, 40
-# Documents from which some are set apart to choose the best epoch and the thresholds.
-MIN_DOCUMENTS_FOR_DEV, DEV_SHARE = 10, 0.15
+# Sentences from which some are set apart to choose thresholds. With fewer, all of them are learned from, and the model
+# suggests what is likelier than these scores: a wrong suggestion costs less than a missing one.
+MIN_SENTENCES_FOR_DEV, DEV_SHARE = 100, 0.15
+FEW_SHOT_THRESHOLDS = {"entity": 0.25, "subject": 0.05, "object": 0.05, "relation": 0.1}
 # Held-out documents from which the bootstrap draws documents; of fewer, it draws sentences.
 MIN_DRAWN_DOCUMENTS = 5
 
@@ -92,7 +93,7 @@ class ProjectWorker:
             "seconds": round(time.monotonic() - started, 1),
             "start": self.job["model"] if self._is_named() else None,
         }
-        self.suggest(extractor, train + gold, **more)
+        result["n_suggested"], result["n_open"] = self.suggest(extractor, train + gold, **more)
         # Written last: a run without it is removed.
         with replacing(self.run / learning.RESULT) as handle:
             handle.write(to_json(result).encode())
@@ -102,37 +103,40 @@ class ProjectWorker:
 
     def recipe(self, train: Sequence[Document]) -> Recipe:
         """Return the settings of the training."""
+        from cascade_srn.training.defaults import default_training
         from cascade_srn.training.recipe import Recipe
 
-        n_sentences = _count_sentences(train)
-        epochs = self.job["epochs"] or min(MOST_EPOCHS, max(FEWEST_EPOCHS, round(SENTENCES_SEEN / n_sentences)))
-        start = self.job["model"]
-        n_annotated = sum(bool(document.entities) for document in train)
+        n_sentences, start = _count_sentences(train), self.job["model"]
+        model: dict[str, Any] = {"start": start} if start is not None else {"encoder": {"name": self.job["encoder"]}}
+        has_dev = n_sentences >= MIN_SENTENCES_FOR_DEV and len(train) > 1
+        if not has_dev:
+            model["thresholds"] = FEW_SHOT_THRESHOLDS
+        n_dev = round(DEV_SHARE * n_sentences) if has_dev else 0
+        # Wide encoders are for GPUs and have a recipe of their own.
+        training = default_training(n_sentences - n_dev, width=0, n_dev=n_dev, epochs=self.job["epochs"])
         return Recipe.from_dict(
             {
-                "model": {"start": start} if start is not None else {"encoder": {"name": self.job["encoder"]}},
+                "model": model,
                 "data": {
                     "train": learning.TRAIN,
-                    "dev": DEV_SHARE if n_annotated >= MIN_DOCUMENTS_FOR_DEV else None,
+                    "dev": DEV_SHARE if has_dev else None,
                     "split_seed": self.job["seed"],
                     "format": "jsonl",
                     "schema": learning.SCHEMA,
                 },
-                "training": {
-                    "epochs": epochs,
-                    "batch_size": 16,
-                    "corruption": 0.2,
-                    "evaluate_every": max(1, epochs // 8),
-                    "save_every": 0,
-                    "seed": self.job["seed"],
-                    "trackers": [],
-                },
+                "training": training | {"save_every": 0, "seed": self.job["seed"], "trackers": []},
                 "output": learning.BEST.parent.as_posix(),
             }
         )
 
-    def suggest(self, extractor: Extractor, annotated: Sequence[Document], **more: Any) -> None:
-        """Write suggestions for all documents, and the order in which to annotate them."""
+    def suggest(self, extractor: Extractor, annotated: Sequence[Document], **more: Any) -> tuple[int, int]:
+        """Write suggestions for all documents, and the order in which to annotate them.
+
+        A model that finds nothing in the documents that are not annotated leaves the earlier suggestions.
+
+        Returns:
+            How many documents that are not annotated have suggestions, and how many there are.
+        """
         documents = list(read_stored_documents(read_lines(self.project / DOCUMENTS, torn=True)[0]))
         folder = self.project / SUGGESTIONS
         folder.mkdir(exist_ok=True)
@@ -140,14 +144,26 @@ class ProjectWorker:
         # Those that are not annotated first, because they are shown next.
         known = {document.id for document in annotated}
         documents.sort(key=lambda document: document.id in known)
-        with (folder / name).open("wb") as handle:
+        n_open = sum(document.id not in known for document in documents)
+        n_suggested, lines = 0, list[bytes]()
+        with ExitStack() as files:
+            handle: BinaryIO | None = None
             for number, found in enumerate(extractor.stream(documents, batch_words=2048), 1):
-                handle.write(suggestion_line(restrict(found, self.schema)))
-                handle.flush()
+                suggested = restrict(found, self.schema)
+                n_suggested += found.id not in known and bool(suggested.entities)
+                lines.append(suggestion_line(suggested))
                 self.report(f"Suggestions for {number} of {len(documents)} documents", **more)
-        remove_older(self.project, name)
-        self.report("Ordering the documents", **more)
-        write_priorities(self.project, rank(documents, extractor, annotated, seed=self.job["seed"]))
+                if handle is None and (n_suggested or not n_open or self.job["kind"] != "train"):
+                    handle = files.enter_context((folder / name).open("wb"))
+                if handle is not None:
+                    handle.writelines(lines)
+                    handle.flush()
+                    lines.clear()
+        if handle is not None:
+            remove_older(self.project, name)
+            self.report("Ordering the documents", **more)
+            write_priorities(self.project, rank(documents, extractor, annotated, seed=self.job["seed"]))
+        return n_suggested, n_open
 
     def make_suggestions(self) -> None:
         """Compute suggestions of the current model only."""

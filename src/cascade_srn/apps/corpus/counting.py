@@ -20,19 +20,12 @@ _MAX_SEEN = 100
 
 @dataclass
 class CountedFile:
-    """An input file, and what its records have.
+    """An input file, and what its records have."""
 
-    Attributes:
-        file: The file.
-        found: Names of the settings that at least one record has.
-        seen: Names of other fields, for suggestions.
-        types: Arrow types of the columns, in Parquet.
-    """
-
-    file: InputFile
-    found: set[str] = field(default_factory=set)
-    seen: set[str] = field(default_factory=set)
-    types: dict[str, Any] = field(default_factory=dict)
+    file: InputFile  # The file
+    found: set[str] = field(default_factory=set)  # Names of the settings that at least one record has
+    seen: set[str] = field(default_factory=set)  # Names of other fields, for suggestions
+    types: dict[str, Any] = field(default_factory=dict)  # Arrow types of the columns, in Parquet
 
 
 class _Cutter:
@@ -141,14 +134,7 @@ def _position(records: Records, offset: int) -> tuple[int, int]:
 
 
 def _check_json(address: str, first: bytes, n_rows: int, *, has_objects: bool) -> None:
-    """Refuse JSON of other kinds, and a file none of whose records looks like a JSON object.
-
-    Args:
-        address: The file.
-        first: Its first record.
-        n_rows: Number of records.
-        has_objects: Whether at least one record is a JSON object.
-    """
+    """Refuse JSON of other kinds, and a file none of whose records looks like a JSON object."""
     if first == b"[" or (first.startswith(b"[") and not has_objects):
         raise DataError(f"{address}: the file is a JSON array", "Write one JSON object per line")
     if first == b"{" and n_rows > 1:

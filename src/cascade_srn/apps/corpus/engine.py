@@ -36,17 +36,11 @@ class JobError(CascadeError):
 
 @dataclass(frozen=True, slots=True)
 class ShardFailure:
-    """A shard that failed as often as the settings allow. The job writes its rows to ``errors``.
+    """A shard that failed as often as the settings allow. The job writes its rows to ``errors``."""
 
-    Attributes:
-        shard: Id of the shard.
-        reason: Why the last attempt failed, such as the message of the error, or the signal that ended the worker.
-        attempts: Number of attempts.
-    """
-
-    shard: str
-    reason: str
-    attempts: int
+    shard: str  # Id of the shard
+    reason: str  # Why the last attempt failed, such as the message of the error, or the signal that ended the worker
+    attempts: int  # Number of attempts
 
 
 class Control:
@@ -163,13 +157,6 @@ class ShardPool:
     """Workers, and the shards that wait for them.
 
     A worker that dies or raises an error is replaced, and its shard is tried again after all others.
-
-    Args:
-        job: The job.
-        workers: Starts the workers.
-        shards: The shards.
-        control: Connection to the job.
-        timeout: Seconds after which a worker that processes one shard is replaced. None: no limit.
     """
 
     def __init__(

@@ -34,6 +34,7 @@ def find_input_files(
     settings: InputSettings | None = None,
     *,
     skip: str | None = None,
+    root: str | None = None,
 ) -> tuple[InputFile, ...]:
     """Find the files of paths, folders, patterns and fsspec addresses, count their rows and compute their checksums.
 
@@ -43,13 +44,10 @@ def find_input_files(
         addresses: Files, folders, which are searched with their subfolders, or patterns.
         settings: What will be read.
         skip: Folder whose files are no input, such as the output.
+        root: Folder below which files are named. None: the one that all files share.
 
     Returns:
         The files, sorted by address, without repeats.
-
-    Raises:
-        DataError: There is no file or no record, a file cannot be read, or is not what its suffix says, or no record
-            has one of the fields.
 
     Example:
         >>> from cascade_srn.apps.corpus.shards import plan_shards
@@ -69,7 +67,8 @@ def find_input_files(
     found = sorted(files.values())
     if not found:
         raise DataError("there is no input", "Give at least one file, folder or pattern")
-    counted = _count_files(found, encodable_names(names_below(found)), settings)
+    names = names_below(found) if root is None else [os.path.relpath(file, root).replace(os.sep, "/") for file in found]
+    counted = _count_files(found, encodable_names(names), settings)
     if not any(one.file.n_rows for one in counted):
         where = f"{found[0]} contains" if len(found) == 1 else f"the {len(found)} input files contain"
         raise DataError(f"{where} no record", "Check the input")
@@ -150,10 +149,6 @@ class RowReader:
 
     A file stays open after a shard, so that the next shard of the file continues where the last one ended. A
     compressed file is then decompressed once rather than from its start for each shard.
-
-    Args:
-        files: Files of the input, as :func:`find_input_files` returned them.
-        settings: Settings of the input.
     """
 
     def __init__(self, files: Sequence[InputFile], settings: InputSettings) -> None:
@@ -203,14 +198,7 @@ class RowReader:
     def _make_row(
         self, values: Mapping[str, Any], types: Mapping[str, str | None], empty: InputRow, place: str
     ) -> InputRow:
-        """Return the row of a record; a row with a problem if a value cannot be used.
-
-        Args:
-            values: Values of the record by field.
-            types: Types of the fields to keep; None for a value that keeps its type.
-            empty: Row without a text, whose id is used if the record has none.
-            place: Start of messages, such as ``"line 3: "``; may be empty.
-        """
+        """Return the row of a record; a row with a problem if a value cannot be used."""
         id = empty.id
         try:
             id = read_id(values.get(self._settings.id_field or DEFAULT_ID)) or id

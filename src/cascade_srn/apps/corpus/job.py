@@ -93,6 +93,7 @@ def run(
     settings: CorpusSettings | None = None,
     progress: Callable[[JobProgress], None] | None = None,
     array: tuple[int, int] | None = None,
+    root: str | None = None,
 ) -> JobReport:
     """Extract entities and relations from a corpus to tables.
 
@@ -113,6 +114,8 @@ def run(
         progress: Called after each shard.
         array: Zero-based number of a task and number of tasks, to share a job among the tasks of a job array. The tasks
             may run at the same time. Each continues what it has done before.
+        root: Folder below which files are named, so that names and ids of documents do not depend on the other files of
+            the job. None: the folder that all files share.
 
     Raises:
         CascadeError: If something is wrong with the input, the model or the output folder, the disk is full, or there
@@ -128,7 +131,7 @@ def run(
         if array is None:
             stack.enter_context(folder.lock())
             folder.refuse_array()
-        manifest, job = _plan(inputs, folder, find_model(model), settings)
+        manifest, job = _plan(inputs, folder, find_model(model), settings, root)
         # Tasks of an array plan at the same time, and lock the folder only to write or compare the manifest.
         with nullcontext() if array is None else _waiting_for_lock(folder):
             is_new = _write_or_compare(folder, manifest, settings, resume=resume)
@@ -183,9 +186,11 @@ def _exists(folder: JobFolder) -> ConfigError:
     )
 
 
-def _plan(inputs: Addresses, folder: JobFolder, model: Path, settings: CorpusSettings) -> tuple[Manifest, JobSpec]:
-    files = find_input_files(inputs, settings.inputs, skip=str(folder.path))
-    shards = plan_shards(files, settings.inputs)
+def _plan(
+    inputs: Addresses, folder: JobFolder, model: Path, settings: CorpusSettings, root: str | None
+) -> tuple[Manifest, JobSpec]:
+    files = find_input_files(inputs, settings.inputs, skip=str(folder.path), root=root)
+    shards = plan_shards(files, settings.inputs, mixed=root is None)
     manifest = Manifest.describe(files, model, model_checksum(model), settings, shards)
     job = JobSpec(
         output=str(folder.path),

@@ -5,8 +5,6 @@ import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,6 +14,7 @@ from cascade_srn.apps.corpus.tables import TABLE_VERSION, TABLES
 from cascade_srn.errors import DataError
 from cascade_srn.model.folder import model_checksum as model_checksum
 from cascade_srn.runs.folder import OutputFolder, differences, remove
+from cascade_srn.runs.resources import installed_version
 from cascade_srn.storage.atomic import clean_leftovers
 from cascade_srn.storage.files import checksum
 from cascade_srn.storage.lock import FolderLock
@@ -31,25 +30,15 @@ _SCRATCH, _ARRAY = ".run-", ".array-"
 
 @dataclass(frozen=True)
 class Manifest:
-    """Description of a job. Two runs with the same manifest write the same tables.
+    """Description of a job. Two runs with the same manifest write the same tables."""
 
-    Attributes:
-        inputs: For each file: name, format, rows, bytes, SHA-256 and address.
-        model: Name of the folder of the model.
-        model_checksum: Checksum of the model.
-        settings: Settings of the job, as plain values.
-        software: Versions of packages, and of the columns of the tables.
-        shards: The shards.
-        counts: Rows by table, words and sentences; None until the job is finished.
-    """
-
-    inputs: tuple[Mapping[str, Any], ...]
-    model: str
-    model_checksum: str
-    settings: Mapping[str, Any]
-    software: Mapping[str, Any]
-    shards: tuple[Shard, ...]
-    counts: Mapping[str, int] | None = None
+    inputs: tuple[Mapping[str, Any], ...]  # For each file: name, format, rows, bytes, SHA-256 and address
+    model: str  # Name of the folder of the model
+    model_checksum: str  # Checksum of the model
+    settings: Mapping[str, Any]  # Settings of the job, as plain values
+    software: Mapping[str, Any]  # Versions of packages, and of the columns of the tables
+    shards: tuple[Shard, ...]  # The shards
+    counts: Mapping[str, int] | None = None  # Rows by table, words and sentences; None until the job is finished
 
     @classmethod
     def describe(
@@ -64,7 +53,7 @@ class Manifest:
             software={
                 "cascade-srn": __version__,
                 "tables": TABLE_VERSION,
-                **{name: _version(name) for name in _PACKAGES},
+                **{name: installed_version(name) for name in _PACKAGES},
             },
             shards=tuple(shards),
         )
@@ -136,14 +125,6 @@ def _input_difference(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[st
 
 def _show(value: Any) -> str:
     return "none" if value is None else json.dumps(value, ensure_ascii=False)
-
-
-@cache
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 class JobFolder(OutputFolder):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cascade_srn.apps.corpus.manifest import RECORDS, JobFolder
-from cascade_srn.apps.corpus.shards import Shard
+from cascade_srn.apps.corpus.shards import Shard, Totals
 from cascade_srn.runs.display import ProgressRow, duration
 from cascade_srn.storage.lock import LOCK, lock_holder
 
@@ -28,45 +28,27 @@ class JobProgress:
     """Progress report of a corpus job.
 
     A resumed job starts with finished documents.
-
-    Attributes:
-        n_shards: Number of shards of the job.
-        n_shards_done: Number of shards that are finished, those of earlier processes included.
-        n_documents: Number of rows of the input.
-        n_documents_done: Number of rows that are in ``documents`` or ``errors``, those of earlier processes included.
-        n_words: Number of words processed since this process started.
-        n_sentences: Number of sentences processed since this process started.
-        n_errors: Number of rows in ``errors``, those of earlier processes included.
-        n_workers: Number of workers that are alive.
-        seconds: Time since the first worker started.
-        n_documents_before: Number of rows that were done when this process started.
     """
 
-    n_shards: int
-    n_shards_done: int
-    n_documents: int
-    n_documents_done: int
-    n_words: int
-    n_sentences: int
-    n_errors: int
-    n_workers: int
-    seconds: float
-    n_documents_before: int = 0
+    n_shards: int  # Number of shards of the job
+    n_shards_done: int  # Number of shards that are finished, those of earlier processes included
+    n_documents: int  # Number of rows of the input
+    n_documents_done: int  # Number of rows that are in ``documents`` or ``errors``, those of earlier processes included
+    n_words: int  # Number of words processed since this process started
+    n_sentences: int  # Number of sentences processed since this process started
+    n_errors: int  # Number of rows in ``errors``, those of earlier processes included
+    n_workers: int  # Number of workers that are alive
+    seconds: float  # Time since the first worker started
+    n_documents_before: int = 0  # Number of rows that were done when this process started
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Speed of a job, and the time that it still needs.
+    """Speed of a job, and the time that it still needs."""
 
-    Attributes:
-        documents_per_second: Documents per second.
-        words_per_second: Words per second.
-        seconds_left: Estimated time of the remaining documents; None while it is not known.
-    """
-
-    documents_per_second: float
-    words_per_second: float
-    seconds_left: float | None
+    documents_per_second: float  # Documents per second
+    words_per_second: float  # Words per second
+    seconds_left: float | None  # Estimated time of the remaining documents; None while it is not known
 
 
 class ProgressView:
@@ -129,35 +111,20 @@ def with_number(number: int, noun: str) -> str:
 
 @dataclass(frozen=True)
 class StatusReport:
-    """Result of :func:`status`.
+    """Result of :func:`status`."""
 
-    Attributes:
-        state: "finished", "running" or "stopped".
-        holder: The process that runs the job on this or another machine; empty if there is none.
-        n_shards: Number of shards of the job.
-        n_shards_done: Number of shards whose record exists.
-        n_rows: Number of rows of the input.
-        n_rows_done: Number of rows in ``documents`` or ``errors``.
-        n_errors: Number of rows in ``errors``.
-        n_words: Number of words of the finished documents.
-        n_sentences: Number of sentences of the finished documents.
-        reasons: The most frequent reasons of errors, with their numbers.
-        documents_per_second: Rate of the latest shards; None if it is not known.
-        seconds_left: Estimated time of the remaining documents; None if it is not known.
-    """
-
-    state: str
-    holder: str
-    n_shards: int
-    n_shards_done: int
-    n_rows: int
-    n_rows_done: int
-    n_errors: int
-    n_words: int
-    n_sentences: int
-    reasons: tuple[tuple[str, int], ...]
-    documents_per_second: float | None
-    seconds_left: float | None
+    state: str  # "finished", "running" or "stopped"
+    holder: str  # The process that runs the job on this or another machine; empty if there is none
+    n_shards: int  # Number of shards of the job
+    n_shards_done: int  # Number of shards whose record exists
+    n_rows: int  # Number of rows of the input
+    n_rows_done: int  # Number of rows in ``documents`` or ``errors``
+    n_errors: int  # Number of rows in ``errors``
+    n_words: int  # Number of words of the finished documents
+    n_sentences: int  # Number of sentences of the finished documents
+    reasons: tuple[tuple[str, int], ...]  # The most frequent reasons of errors, with their numbers
+    documents_per_second: float | None  # Rate of the latest shards; None if it is not known
+    seconds_left: float | None  # Estimated time of the remaining documents; None if it is not known
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -175,31 +142,27 @@ def status(output: str | Path) -> StatusReport:
     """
     folder = JobFolder(output)
     manifest, holder = folder.read_manifest(), find_holder(folder)
-    n_shards = n_rows = n_errors = n_words = n_sentences = 0
+    totals = Totals()
     reasons: Counter[str] = Counter()
     times: list[tuple[float, float, int]] = []
     for shard, record in folder.finished(manifest.shards):
-        n_shards += 1
-        n_rows += shard.n_rows
-        n_errors += record.rows["errors"]
-        n_words += record.n_words
-        n_sentences += record.n_sentences
+        totals.add(record)
         times.append((_modified(folder.path / RECORDS / f"{shard.id}.json"), record.seconds, shard.n_rows))
         if record.rows["errors"]:
             _count_reasons(folder.path, shard, manifest.settings["format"], reasons)
     rate = _rate(times)
-    is_done = n_shards == len(manifest.shards)
-    left = 0.0 if is_done else None if rate is None else (manifest.n_rows - n_rows) / rate
+    is_done = totals.n_shards == len(manifest.shards)
+    left = 0.0 if is_done else None if rate is None else (manifest.n_rows - totals.n_rows) / rate
     return StatusReport(
         state="running" if holder else "finished" if is_done else "stopped",
         holder=holder,
         n_shards=len(manifest.shards),
-        n_shards_done=n_shards,
+        n_shards_done=totals.n_shards,
         n_rows=manifest.n_rows,
-        n_rows_done=n_rows,
-        n_errors=n_errors,
-        n_words=n_words,
-        n_sentences=n_sentences,
+        n_rows_done=totals.n_rows,
+        n_errors=totals.rows["errors"],
+        n_words=totals.n_words,
+        n_sentences=totals.n_sentences,
         reasons=tuple(reasons.most_common(_N_NAMED)),
         documents_per_second=rate,
         seconds_left=left,

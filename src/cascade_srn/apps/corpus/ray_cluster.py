@@ -49,13 +49,6 @@ def connection(ray: Any, address: str | None, n_cpus: int, n_gpus: int, object_s
     Without an address, the environment variable ``RAY_ADDRESS`` is used, which the jobs of a cluster have. Without
     both, Ray is started. A connection that the caller made before is used, and not closed.
 
-    Args:
-        ray: The module.
-        address: ``host:port``, ``ray://host:port``, or "auto" on a node of a cluster.
-        n_cpus: CPU slots of a Ray that is started.
-        n_gpus: GPUs of a Ray that is started.
-        object_store_bytes: Shared memory of a Ray that is started.
-
     Raises:
         ConfigError: If there is no cluster at the address, or its versions differ.
         JobError: If Ray cannot be started.

@@ -19,35 +19,20 @@ _N_WARMUP = 8
 
 @dataclass(frozen=True)
 class Estimate:
-    """Size and estimated time of a job.
+    """Size and estimated time of a job."""
 
-    Attributes:
-        n_files: Number of input files.
-        n_bytes: Their size, compressed where they are.
-        n_documents: Number of rows of the input.
-        n_shards: Number of shards.
-        n_workers: Number of workers.
-        n_threads: Number of CPU threads of each worker.
-        device: Device of the first worker.
-        n_sampled: Number of documents of the sample.
-        n_unreadable: Number of them that cannot be used.
-        words_per_document: Mean number of words of the sampled documents.
-        seconds_per_document: Mean time of one worker for a document.
-        load_seconds: Time to load the model.
-    """
-
-    n_files: int
-    n_bytes: int
-    n_documents: int
-    n_shards: int
-    n_workers: int
-    n_threads: int
-    device: str
-    n_sampled: int
-    n_unreadable: int
-    words_per_document: float
-    seconds_per_document: float
-    load_seconds: float
+    n_files: int  # Number of input files
+    n_bytes: int  # Their size, compressed where they are
+    n_documents: int  # Number of rows of the input
+    n_shards: int  # Number of shards
+    n_workers: int  # Number of workers
+    n_threads: int  # Number of CPU threads of each worker
+    device: str  # Device of the first worker
+    n_sampled: int  # Number of documents of the sample
+    n_unreadable: int  # Number of them that cannot be used
+    words_per_document: float  # Mean number of words of the sampled documents
+    seconds_per_document: float  # Mean time of one worker for a document
+    load_seconds: float  # Time to load the model
 
     @property
     def documents_per_second(self) -> float:

@@ -84,26 +84,18 @@ class CorpusSettings:
 
 @dataclass(frozen=True)
 class JobSpec:
-    """All that a worker needs. It can be pickled.
+    """All that a worker needs. It can be pickled."""
 
-    Attributes:
-        output: Absolute path of the output folder.
-        scratch: Name of the folder inside the output folder in which shards are written before they are renamed. It
-            belongs to one driver. The next driver removes it first, so that a worker that outlives its driver can no
-            longer change the output.
-        model: Folder of the model.
-        model_checksum: Checksum of the model. A worker refuses another model.
-        files: Files of the input.
-        settings: Settings of the job.
-        kept: Arrow types of the columns that are carried along.
-    """
-
-    output: str
+    output: str  # Absolute path of the output folder
+    # Name of the folder inside the output folder in which shards are written before they are renamed. It belongs to one
+    # driver. The next driver removes it first, so that a worker that outlives its driver can no longer change the
+    # output.
     scratch: str
-    model: str
-    model_checksum: str
-    files: tuple[InputFile, ...]
-    settings: CorpusSettings
+    model: str  # Folder of the model
+    model_checksum: str  # Checksum of the model. A worker refuses another model.
+    files: tuple[InputFile, ...]  # Files of the input
+    settings: CorpusSettings  # Settings of the job
+    # Arrow types of the columns that are carried along
     kept: Mapping[str, "pyarrow.DataType"] = field(default_factory=dict)
 
     @property

@@ -87,26 +87,19 @@ class InputFile:
     """One file of the input.
 
     Files are equal if their names, formats and contents are, wherever they lie.
-
-    Attributes:
-        address: Absolute path, or an fsspec address.
-        format: "jsonl", "parquet", "csv", "tsv" or "text".
-        n_rows: Number of records; 1 for a text file.
-        n_bytes: Size on disk, compressed where the file is.
-        sha256: Checksum of the bytes on disk.
-        name: Path below the folder that all files of the input share. It is part of ids, and written to the tables.
-        blocks: Rows that go into the same shard. For each block, and for the end of the file: the row, the offset in
-            the decompressed content and the number of lines before. Parquet counts the bytes of texts instead.
-        version: What the file system says about the version of the file, such as its time. It shows a later change.
     """
 
-    address: str = field(compare=False)
-    format: str
-    n_rows: int
-    n_bytes: int
-    sha256: str
+    address: str = field(compare=False)  # Absolute path, or an fsspec address
+    format: str  # "jsonl", "parquet", "csv", "tsv" or "text"
+    n_rows: int  # Number of records; 1 for a text file
+    n_bytes: int  # Size on disk, compressed where the file is
+    sha256: str  # Checksum of the bytes on disk
+    # Path below the folder that all files of the input share. It is part of ids, and written to the tables.
     name: str = ""
+    # Rows that go into the same shard. For each block, and for the end of the file: the row, the offset in the
+    # decompressed content and the number of lines before. Parquet counts the bytes of texts instead.
     blocks: tuple[tuple[int, int, int], ...] = ()
+    # What the file system says about the version of the file, such as its time. It shows a later change.
     version: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
@@ -136,46 +129,27 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class InputRow:
-    """One record of the input.
+    """One record of the input."""
 
-    Attributes:
-        id: Value of the id field, or the name of the file and the row; only the name for a text file.
-        input: Name of the file.
-        row: Zero-based position in the file.
-        text: The text; None if the record cannot be read.
-        kept: Values of the columns that are carried along.
-        problem: Why the record cannot be read; empty if it can.
-    """
-
-    id: str
-    input: str
-    row: int
-    text: str | None
-    kept: Mapping[str, Any] = field(default_factory=dict)
-    problem: str = ""
+    id: str  # Value of the id field, or the name of the file and the row; only the name for a text file
+    input: str  # Name of the file
+    row: int  # Zero-based position in the file
+    text: str | None  # The text; None if the record cannot be read
+    kept: Mapping[str, Any] = field(default_factory=dict)  # Values of the columns that are carried along
+    problem: str = ""  # Why the record cannot be read; empty if it can
 
 
 @dataclass(frozen=True, slots=True)
 class ShardResult:
-    """What a worker wrote for a shard.
+    """What a worker wrote for a shard."""
 
-    Attributes:
-        shard: Id of the shard.
-        rows: Number of rows by table.
-        sha256: Checksum by file name, relative to the output folder.
-        n_words: Number of words of the documents.
-        n_sentences: Number of sentences of the documents.
-        seconds: Time from reading to renaming.
-        attempts: Number of tries, this one included.
-    """
-
-    shard: str
-    rows: Mapping[str, int]
-    sha256: Mapping[str, str]
-    n_words: int
-    n_sentences: int
-    seconds: float
-    attempts: int = 1
+    shard: str  # Id of the shard
+    rows: Mapping[str, int]  # Number of rows by table
+    sha256: Mapping[str, str]  # Checksum by file name, relative to the output folder
+    n_words: int  # Number of words of the documents
+    n_sentences: int  # Number of sentences of the documents
+    seconds: float  # Time from reading to renaming
+    attempts: int = 1  # Number of tries, this one included
 
 
 class Totals:
@@ -203,29 +177,40 @@ class Totals:
         return {**self.rows, "words": self.n_words, "sentences": self.n_sentences}
 
 
-def plan_shards(files: Sequence[InputFile], settings: InputSettings) -> tuple[Shard, ...]:
+def plan_shards(files: Sequence[InputFile], settings: InputSettings, *, mixed: bool = True) -> tuple[Shard, ...]:
     """Cut the rows of all files into shards within the bounds of the settings.
 
     The rows stay in order. A file above the bounds is cut by the blocks that were found when it was counted. Files and
     last blocks below the bounds are packed together. The same files and settings always give the same shards.
+
+    Args:
+        files: The files.
+        settings: The bounds.
+        mixed: Pack all files together. Otherwise only text files, whose ids are the names of the files, so that no id
+            changes because of another file in the shard.
     """
-    shards = list(_pack(files, settings))
+    shards = list(_pack(files, settings, mixed=mixed))
     width = max(5, len(str(len(shards) - 1)))
     return tuple(Shard(f"{at:0{width}}-{_hash(files, parts)}", parts) for at, parts in enumerate(shards))
 
 
-def _pack(files: Sequence[InputFile], settings: InputSettings) -> Iterator[tuple[_Part, ...]]:
+def _pack(files: Sequence[InputFile], settings: InputSettings, *, mixed: bool) -> Iterator[tuple[_Part, ...]]:
     parts: list[_Part] = []
     n_rows = n_bytes = 0
     for part, size in _cut(files, settings.limit):
         rows = part[2] - part[1]
-        if parts and (n_rows + rows > settings.shard_documents or n_bytes + size > settings.shard_bytes):
+        is_full = n_rows + rows > settings.shard_documents or n_bytes + size > settings.shard_bytes
+        if parts and (is_full or not (mixed or _may_share(files, parts[-1][0], part[0]))):
             yield _join(parts)
             parts, n_rows, n_bytes = [], 0, 0
         parts.append(part)
         n_rows, n_bytes = n_rows + rows, n_bytes + size
     if parts:
         yield _join(parts)
+
+
+def _may_share(files: Sequence[InputFile], first: int, second: int) -> bool:
+    return first == second or files[first].format == files[second].format == "text"
 
 
 def _cut(files: Sequence[InputFile], limit: int | None) -> Iterator[tuple[_Part, int]]:

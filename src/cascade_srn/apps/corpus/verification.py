@@ -12,7 +12,7 @@ from typing import Any
 
 from cascade_srn.apps.corpus.manifest import MANIFEST, RECORDS, JobFolder, Manifest
 from cascade_srn.apps.corpus.progress import find_holder
-from cascade_srn.apps.corpus.shards import Shard, ShardResult
+from cascade_srn.apps.corpus.shards import Shard, ShardResult, Totals
 from cascade_srn.apps.corpus.tables import TABLES
 from cascade_srn.errors import describe_error
 from cascade_srn.storage.files import checksum
@@ -23,29 +23,17 @@ _N_NAMED, _N_PROBLEMS = 5, 100
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """Result of :func:`verify`.
+    """Result of :func:`verify`."""
 
-    Attributes:
-        n_shards: Number of shards of the job.
-        n_shards_done: Number of shards whose record exists.
-        n_rows: Number of rows of the input.
-        rows: Number of rows of each table, in the finished shards.
-        n_repeated_ids: Number of document ids that occur more than once, as they do in the input.
-        repeated_ids: Some of them.
-        n_problems: Number of files and shards that are wrong.
-        problems: The first of them.
-        notes: Files that do no harm, such as leftovers of a killed worker.
-    """
-
-    n_shards: int
-    n_shards_done: int
-    n_rows: int
-    rows: Mapping[str, int]
-    n_repeated_ids: int
-    repeated_ids: tuple[str, ...]
-    n_problems: int
-    problems: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    n_shards: int  # Number of shards of the job
+    n_shards_done: int  # Number of shards whose record exists
+    n_rows: int  # Number of rows of the input
+    rows: Mapping[str, int]  # Number of rows of each table, in the finished shards
+    n_repeated_ids: int  # Number of document ids that occur more than once, as they do in the input
+    repeated_ids: tuple[str, ...]  # Some of them
+    n_problems: int  # Number of files and shards that are wrong
+    problems: tuple[str, ...]  # The first of them
+    notes: tuple[str, ...] = ()  # Files that do no harm, such as leftovers of a killed worker
 
     @property
     def is_complete(self) -> bool:
@@ -91,8 +79,8 @@ class _Verification:
         self.folder = folder
         self.manifest = manifest
         self.format = str(manifest.settings["format"])
-        self.rows: Counter[str] = Counter(dict.fromkeys(TABLES, 0))
-        self.n_words = self.n_sentences = self.n_problems = 0
+        self.totals = Totals()
+        self.n_problems = 0
         self.finished: set[str] = set()
         self._problems: list[str] = []
         self._digests = bytearray()
@@ -105,9 +93,7 @@ class _Verification:
                 self._add_problem(f"{RECORDS}/{shard.id}.json is damaged")
             return
         self.finished.add(shard.id)
-        self.rows.update(record.rows)
-        self.n_words += record.n_words
-        self.n_sentences += record.n_sentences
+        self.totals.add(record)
         names = _file_names(shard.id, self.format)
         if record.shard != shard.id or set(record.sha256) != set(names.values()):
             self._add_problem(f"{RECORDS}/{shard.id}.json is the record of another shard")
@@ -153,9 +139,8 @@ class _Verification:
 
     def report(self) -> VerifyReport:
         """Check the folder as a whole, and return the report."""
-        found = {**self.rows, "words": self.n_words, "sentences": self.n_sentences}
         counts = self.manifest.counts
-        if counts is not None and counts != found and len(self.finished) == len(self.manifest.shards):
+        if counts is not None and counts != self.totals.counts() and len(self.finished) == len(self.manifest.shards):
             self._add_problem(f"{MANIFEST} has other counts than the records of the shards")
         notes = self._check_names()
         n_repeated, digests = _find_repeats(self._digests)
@@ -163,7 +148,7 @@ class _Verification:
             n_shards=len(self.manifest.shards),
             n_shards_done=len(self.finished),
             n_rows=self.manifest.n_rows,
-            rows=dict(self.rows),
+            rows=self.totals.rows,
             n_repeated_ids=n_repeated,
             repeated_ids=self._find_ids(digests),
             n_problems=self.n_problems,

@@ -39,11 +39,6 @@ _Part = list[tuple[InputRow, Outcome]]
 class ShardWorker:
     """Processes shards with one model, which is loaded once.
 
-    Args:
-        job: The job.
-        device: Device of the model: "cpu", "cuda" or "cuda:N".
-        n_threads: Number of CPU threads.
-
     Raises:
         CascadeError: If the model cannot be loaded or is not the model of the job, or a setting does not fit it.
     """
@@ -76,10 +71,6 @@ class ShardWorker:
 
     def process(self, shard: Shard, attempt: int = 1) -> ShardResult:
         """Process a shard, and write its tables and its record.
-
-        Args:
-            shard: The shard.
-            attempt: Number of this attempt, for the record.
 
         Raises:
             JobError: If the input cannot be read or the output cannot be written. The job should stop.

@@ -65,11 +65,6 @@ def extract_all(
     Texts that cannot be read, split, extracted from or written are reported and counted. If the work ends early for any
     reason, the writer keeps the documents so far, and their place is reported. With ``strict``, the first bad text
     raises an error, after the documents before it are written.
-
-    Args:
-        labels: Labels to return; None returns all.
-        tell: Called with each message to the user.
-        progress: Called with the totals after each document.
     """
     totals = ExtractionTotals()
     run = _ExtractionRun(totals, tell, strict)

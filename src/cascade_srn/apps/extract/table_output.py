@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cascade_srn.errors import require
 from cascade_srn.formats.files import to_json
-from cascade_srn.formats.table import COLUMNS, to_rows
+from cascade_srn.formats.table import COLUMNS, escape_cell, escape_row, to_rows
 from cascade_srn.types import Document
 
 if TYPE_CHECKING:
@@ -102,9 +102,9 @@ class CsvWriter(Writer):
         columns = (*COLUMNS, *TEXT_COLUMNS, *self.kept)
         writer = csv.DictWriter(text, columns, delimiter=self._delimiter, lineterminator="\n")
         if not self._has_header:
-            writer.writeheader()
+            writer.writerow({name: escape_cell(name) for name in columns})
             self._has_header = True
-        writer.writerows(rows)
+        writer.writerows(map(escape_row, rows))
         if data := text.getvalue():
             self.target.write(data.encode())
 

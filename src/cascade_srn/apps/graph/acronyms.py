@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from cascade_srn.apps.graph.forest import Forest, Key, Merge
 from cascade_srn.apps.graph.normalise import DETERMINERS, display_form, normalise, squeeze
@@ -27,6 +28,7 @@ _PLURAL = re.compile(r"(?<=[A-Z0-9])s$")
 _WORD_BEFORE = re.compile(r"([^\s()\[\],;:]+)\s*$")
 _CUT = re.compile(r"[;,:]|\be\.g\b|\bi\.e\b")
 _OWN_ACRONYM = re.compile(r"^([^()]+?)\s*\(\s*([^()\s]+)\s*\)\s*([^()]*)$")
+_SEPARATOR = re.compile(r"[\s-]+")
 _MAX_LENGTH = 10
 # Words that a long form neither begins nor ends with.
 _EDGE_LIST = "of and or for in on by with to from as is are we using"
@@ -208,35 +210,67 @@ class Expansions:
     long_forms: dict[int, list[int]] = field(default_factory=dict)
 
 
-def collect_expansions(forest: Forest, texts: Iterable[tuple[int, str, str]], labels: Sequence[str]) -> Expansions:
-    """Find the definitions of all documents, and decide which acronyms are clear.
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """Acronyms that documents define. The first definition of a document counts.
+
+    Attributes:
+        by_short: Normalised long forms by normalised acronym and position of the document.
+        names: How often each spelling of a long form occurs.
+    """
+
+    by_short: defaultdict[str, dict[int, str]] = field(default_factory=lambda: defaultdict(dict))
+    names: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+
+    def add(self, document: int, short: str, long: str, name: str) -> None:
+        """Add a definition."""
+        self.by_short[short][document] = long
+        self.names[long][name] += 1
+
+
+def define_acronyms(texts: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, str, str]]:
+    """Yield position of the document, acronym, long form and its spelling, for documents by position and text."""
+    for document, text in texts:
+        seen = set()
+        for definition in find_definitions(text):
+            short, long = normalise(definition.short), normalise(definition.long)
+            if long and long != short and short not in seen:
+                seen.add(short)
+                yield document, short, long, display_form(definition.long)
+
+
+def collect_expansions(
+    forest: Forest, definitions: Definitions, ids: Callable[[int], str], labels: Sequence[str]
+) -> Expansions:
+    """Decide which acronyms are clear.
 
     An acronym is clear if nine in ten of the documents that define it give the same long form, and if it is defined
     twice or has at least four letters. Other acronyms are expanded in the documents that define them only.
 
     Args:
         forest: The keys. Long forms are added.
-        texts: Position, id and text of the documents.
+        definitions: The definitions of all documents.
+        ids: Returns the id of a document.
         labels: Labels of the keys; an empty label if types are merged.
     """
-    by_short, names, ids = _collect_definitions(texts)
     found = Expansions()
-    for short, by_document in sorted(by_short.items()):
+    for short, by_document in sorted(definitions.by_short.items()):
+        keys = [(label, key) for label in labels if (key := forest.find(short, label)) is not None]
+        # "recall" is not an acronym because of one "regular cascade of labelled lists (ReCaLL)".
+        keys = [(label, key) for label, key in keys if is_short_form(forest.keys[key].name)]
+        if not keys:
+            continue
         groups = _group_long_forms(Counter(by_document.values()))
         counts = Counter(groups[long] for long in by_document.values())
         best, n_best = min(counts.items(), key=lambda item: (-item[1], item[0]))
         clear = n_best >= CLEAR_SHARE * len(by_document) and (n_best > 1 or len(short) >= CLEAR_LETTERS)
-        for label in labels:
-            key = forest.find(short, label)
-            # "recall" is not an acronym because of one "regular cascade of labelled lists (ReCaLL)".
-            if key is None or not is_short_form(forest.keys[key].name):
-                continue
+        for label, key in keys:
             targets = {}
             for long, n_documents in sorted(counts.items()):
-                name = min(names[long].items(), key=lambda item: (-item[1], item[0]))[0]
+                name = min(definitions.names[long].items(), key=lambda item: (-item[1], item[0]))[0]
                 targets[long] = forest.add(long, label, name)
                 first = min(document for document, other in by_document.items() if groups[other] == long)
-                defined = f"defined in {n_documents} document{'' if n_documents == 1 else 's'}, such as {ids[first]}"
+                defined = f"defined in {n_documents} document{'' if n_documents == 1 else 's'}, such as {ids(first)}"
                 found.reasons[key, targets[long]] = defined
             found.long_forms[key] = list(targets.values())
             if clear:
@@ -245,23 +279,6 @@ def collect_expansions(forest: Forest, texts: Iterable[tuple[int, str, str]], la
                 if not clear or groups[long] != best:
                     found.local[document, key] = targets[groups[long]]
     return found
-
-
-def _collect_definitions(
-    texts: Iterable[tuple[int, str, str]],
-) -> tuple[dict[str, dict[int, str]], dict[str, Counter[str]], dict[int, str]]:
-    """Return long forms by acronym and document, spellings by long form, and ids by document. The first one counts."""
-    by_short: dict[str, dict[int, str]] = defaultdict(dict)
-    names: dict[str, Counter[str]] = defaultdict(Counter)
-    ids: dict[int, str] = {}
-    for document, name, text in texts:
-        for definition in find_definitions(text):
-            short, long = normalise(definition.short), normalise(definition.long)
-            if long and long != short and document not in by_short[short]:
-                by_short[short][document] = long
-                names[long][display_form(definition.long)] += 1
-                ids[document] = name
-    return by_short, names, ids
 
 
 def _group_long_forms(counts: Counter[str]) -> dict[str, str]:
@@ -294,24 +311,51 @@ def acronym_merges(forest: Forest, expansions: Expansions) -> Iterator[Merge]:
     for at, key in enumerate(forest.keys[:]):
         if not key.n:
             continue
-        own = _OWN_ACRONYM.match(key.name)
-        if own is not None and find_long_form(_PLURAL.sub("", own[2]), own[1]) is not None:
-            plain = f"{own[1]} {own[3].lstrip('-')}".strip()
-            into = forest.add(normalise(plain), key.label, plain)
+        own = split_own_acronym(key)
+        if own is not None:
+            into = forest.add(own[0], key.label, own[1])
             if into != at:
-                yield Merge(at, into, STEP, f"{own[2]!r} is the acronym of {own[1]!r}")
-        elif (expanded := _expand(forest, key, expansions)) is not None and expanded[0] != at:
-            yield Merge(at, expanded[0], STEP, expanded[1])
+                yield Merge(at, into, STEP, own[2])
+            continue
+        text, used = expand(key, partial(_expansion, forest, expansions, key.label))
+        target = forest.find(text, key.label) if used else None
+        if target is not None and forest.keys[target].n and target != at:
+            yield Merge(at, target, STEP, "; ".join(used))
 
 
-def _expand(forest: Forest, key: Key, expansions: Expansions) -> tuple[int, str] | None:
-    """Return the key of a name with its acronyms spelled out, if it occurs, and the reason."""
-    words = re.split(r"[\s-]+", key.name)
-    used = []
+def split_own_acronym(key: Key) -> tuple[str, str, str] | None:
+    """Return normalised text and name of a key without the acronym that its name defines, and the reason."""
+    own = _OWN_ACRONYM.match(key.name) if "(" in key.name else None
+    if own is None or find_long_form(_PLURAL.sub("", own[2]), own[1]) is None:
+        return None
+    plain = f"{own[1]} {own[3].lstrip('-')}".strip()
+    return normalise(plain), plain, f"{own[2]!r} is the acronym of {own[1]!r}"
+
+
+def short_words(key: Key) -> list[str]:
+    """Return the words of a longer name that may be acronyms."""
+    words = _SEPARATOR.split(key.name)
+    return [word for word in words if is_short_form(word)] if len(words) > 1 else []
+
+
+def expand(key: Key, long_form: Callable[[str], str | None]) -> tuple[str, list[str]]:
+    """Return the normalised text of a name with its acronyms spelled out, and what was spelled out.
+
+    Args:
+        key: The key.
+        long_form: Returns the long form of a normalised acronym, if it means the same everywhere.
+    """
+    if not short_words(key):
+        return "", []
+    words, used = _SEPARATOR.split(key.name), []
     for at, word in enumerate(words):
-        short = forest.find(normalise(word), key.label) if len(words) > 1 and is_short_form(word) else None
-        if short in expansions.everywhere:
-            words[at] = forest.keys[expansions.everywhere[short]].text
-            used.append(f"{word} is {words[at]!r}")
-    target = forest.find(normalise(" ".join(words)), key.label) if used else None
-    return None if target is None or not forest.keys[target].n else (target, "; ".join(used))
+        long = long_form(normalise(word)) if is_short_form(word) else None
+        if long is not None:
+            words[at] = long
+            used.append(f"{word} is {long!r}")
+    return normalise(" ".join(words)) if used else "", used
+
+
+def _expansion(forest: Forest, expansions: Expansions, label: str, short: str) -> str | None:
+    key = forest.find(short, label)
+    return None if key not in expansions.everywhere else forest.keys[expansions.everywhere[key]].text

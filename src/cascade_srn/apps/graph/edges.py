@@ -46,11 +46,14 @@ def place_mentions(connection: duckdb.DuckDBPyConnection) -> None:
     """)
 
 
-def count_votes(connection: duckdb.DuckDBPyConnection) -> dict[int, dict[str, float]]:
-    """Return the weights of the types of each root: the sum of the scores of its mentions."""
+def count_votes(connection: duckdb.DuckDBPyConnection, roots: Iterable[int]) -> dict[int, dict[str, float]]:
+    """Return the weights of the types of each of some roots: the sum of the scores of its mentions."""
+    pa = load_library("pyarrow")
+    connection.register("chosen", pa.table({"root": pa.array(list(roots), pa.int64())}))
     votes: defaultdict[int, dict[str, float]] = defaultdict(dict)
     rows = connection.execute(
-        f"SELECT root, label, sum({_WEIGHT}) / 1000000 FROM placed WHERE step IS DISTINCT FROM '{COREFERENCE}' "
+        f"SELECT root, label, sum({_WEIGHT}) / 1000000 FROM placed SEMI JOIN chosen USING (root) "
+        f"WHERE step IS DISTINCT FROM '{COREFERENCE}' "
         "GROUP BY root, label ORDER BY root, label"
     ).fetchall()
     for root, label, weight in rows:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,12 +60,13 @@ class Extracted:
     notes: tuple[str, ...]
 
 
-def load(corpora: Sequence[str | Path], settings: GraphSettings) -> Extracted:
+def load(corpora: Sequence[str | Path], settings: GraphSettings, *, check_fields: bool = True) -> Extracted:
     """Read the results of extraction.
 
     Args:
         corpora: Folders of corpus jobs, files of JSON lines, which may be compressed, or folders of those.
         settings: Where dates and titles are.
+        check_fields: Refuse documents of which none has a date or title, if there is a field for it.
 
     Raises:
         DataError: A path does not exist or is not of this kind, a file is damaged, or there is no document.
@@ -87,11 +88,30 @@ def load(corpora: Sequence[str | Path], settings: GraphSettings) -> Extracted:
             collected.add(part, folder)
     if not collected.n_documents:
         raise DataError("the input has no documents", "Check that the extraction has finished")
-    fields.check()
+    if check_fields:
+        fields.check()
     for (path, first), count in collected.repeats.items():
         documents = "1 document is" if count == 1 else f"{count:,} documents are"
         notes.append(f"{path}: {documents} also in {first} and left out here, so that each counts once")
-    return Extracted(_number_documents(collected.tables()), tuple(notes))
+    return Extracted(number_documents(collected.tables()), tuple(notes))
+
+
+def load_files(jobs: Mapping[Path, Collection[str]], settings: GraphSettings) -> Extracted | None:
+    """Read the documents of some input files from corpus jobs; None if there are none.
+
+    Their shard is the file, so that it does not depend on the job.
+
+    Args:
+        jobs: Names of files by folder of the job.
+        settings: Where dates and titles are.
+    """
+    fields, collected = _Fields(settings), _Collector(find_repeats=False)
+    for folder, names in jobs.items():
+        manifest = read_stored_json(folder / MANIFEST, "Run the corpus job again")
+        for part in _read_job(folder, _finished(folder), "", manifest, fields):
+            documents = part["documents"].set_column(1, "shard", part["documents"]["input"])
+            collected.add(part | {"documents": documents}, folder, names)
+    return Extracted(number_documents(collected.tables()), ()) if collected.n_documents else None
 
 
 def find_corpora(corpora: Sequence[str | Path]) -> tuple[list[Path], list[Path]]:
@@ -126,7 +146,7 @@ def _short_names(paths: Iterable[Path]) -> dict[Path, str]:
     return {path: path.name if names[path.name] == 1 else path.as_posix() for path in found}
 
 
-def _number_documents(tables: dict[str, pyarrow.Table]) -> dict[str, pyarrow.Table]:
+def number_documents(tables: dict[str, pyarrow.Table]) -> dict[str, pyarrow.Table]:
     """Number the documents in the order of their ids, so that the graph does not depend on the order of the input."""
     np, pc, pa = load_library("numpy"), load_library("pyarrow.compute"), load_library("pyarrow")
     documents = tables["documents"]
@@ -135,12 +155,12 @@ def _number_documents(tables: dict[str, pyarrow.Table]) -> dict[str, pyarrow.Tab
     place[order.to_numpy()] = np.arange(len(order))
     numbers = pa.array(range(len(order)), pa.int64())
     found = {"documents": documents.take(order).add_column(0, "document", numbers)}
-    for name in ("sentences", "entities", "relations"):
-        table = tables[name]
-        moved = pa.array(place[table["document"].to_numpy()], pa.int64())
-        second = {"sentences": "sentence", "entities": "entity", "relations": "relation"}[name]
-        table = table.set_column(0, "document", moved)
-        found[name] = table.sort_by([("document", "ascending"), (second, "ascending")])
+    for name, table in tables.items():
+        if name != "documents":
+            moved = pa.array(place[table["document"].to_numpy()], pa.int64())
+            # The second column numbers the rows of a document.
+            order = [("document", "ascending"), (table.column_names[1], "ascending")]
+            found[name] = table.set_column(0, "document", moved).sort_by(order)
     return found
 
 
@@ -159,11 +179,13 @@ class _Collector:
         self._first: dict[bytes, Path] = {}
         self._parts: list[dict[str, pyarrow.Table]] = []
 
-    def add(self, part: dict[str, pyarrow.Table], path: Path) -> None:
-        """Add documents of an input, without those that an input before it has."""
+    def add(self, part: dict[str, pyarrow.Table], path: Path, files: Collection[str] | None = None) -> None:
+        """Add documents of an input, or of some of its files, without those that an input before it has."""
         np, pa = load_library("numpy"), load_library("pyarrow")
         documents = part["documents"]
         is_new = np.ones(documents.num_rows, dtype=bool)
+        if files is not None:
+            is_new[:] = [name in files for name in documents["input"].to_pylist()]
         if self._find_repeats:
             is_new[:] = [self._is_new(row, path) for row in _rows(documents.select(["document_id", "text", "origin"]))]
         number = self.n_documents + np.cumsum(is_new) - 1

@@ -375,6 +375,7 @@ class GraphReader:
     def _run(self, sql: str, values: list[Any] | dict[str, Any]) -> list[Row]:
         # Each cursor is a connection of its own, so that threads do not disturb each other.
         with self._connection.cursor() as cursor:
+            cursor.execute("USE graph")
             found = cursor.execute(sql, values) if values else cursor.execute(sql)
             names = distinct_names([column[0] for column in found.description or ()])
             return [dict(zip(names, row, strict=True)) for row in found.fetchall()]

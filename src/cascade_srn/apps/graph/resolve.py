@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cascade_srn.apps.graph.acronyms import Expansions, acronym_merges, collect_expansions
+from cascade_srn.apps.graph.acronyms import Definitions, Expansions, acronym_merges, collect_expansions
 from cascade_srn.apps.graph.forest import Forest, Merge
 from cascade_srn.apps.graph.generic import is_generic
 from cascade_srn.apps.graph.normalise import describe_difference, display_form, normalise
-from cascade_srn.apps.graph.rules import fuzzy_merges, head_merges, spelling_merges
+from cascade_srn.apps.graph.rules import Words, fuzzy_merges, head_merges, spelling_merges
 from cascade_srn.apps.graph.settings import (
     Alias,
     GraphSettings,
@@ -50,6 +51,8 @@ class Resolution:
         local: Key by document and key, for acronyms that only some documents define.
         labels: Types that the user gives to roots, instead of the vote.
         reasons: Reasons of local acronyms, by acronym and long form.
+        everywhere: Long form by acronym, for acronyms that mean the same everywhere.
+        words: Words of the keys and documents, for fuzzy matches.
         notes: Entries of files that match nothing.
     """
 
@@ -58,52 +61,88 @@ class Resolution:
     local: dict[tuple[int, int], int] = field(default_factory=dict)
     labels: dict[int, str] = field(default_factory=dict)
     reasons: dict[tuple[int, int], str] = field(default_factory=dict)
+    everywhere: dict[int, int] = field(default_factory=dict)
+    words: Words | None = None
     notes: list[str] = field(default_factory=list)
 
 
-def resolve(
-    surfaces: list[Surface], texts: Callable[[], Iterable[tuple[int, str, str]]], settings: GraphSettings
-) -> Resolution:
+@dataclass(frozen=True)
+class Texts:
+    """What the steps need from the text of the documents.
+
+    Attributes:
+        definitions: Acronyms that documents define.
+        words: How often words in lower case occur.
+        ids: Returns the id of a document.
+    """
+
+    definitions: Definitions
+    words: Mapping[str, int]
+    ids: Callable[[int], str]
+
+
+def resolve(surfaces: list[Surface], texts: Texts, settings: GraphSettings) -> Resolution:
     """Assign a key to each surface, and merge keys step by step.
 
     Args:
         surfaces: The distinct mentions.
-        texts: Returns position, id and text of the documents.
+        texts: What the text of the documents says.
         settings: The steps.
     """
     splits = read_splits(settings.splits) if settings.splits else ()
     # Forms with the same key that the user splits. The first keeps its exact spelling as its key.
     exact = {split.text for split in splits if split.other and normalise(split.text) == normalise(split.other)}
     forest = Forest()
-    found = Resolution(forest, _make_keys(forest, surfaces, settings, exact))
+    found = Resolution(forest, make_keys(forest, surfaces, settings, exact))
     labels = sorted({key.label for key in forest.keys})
     _apply_splits(found, splits, labels, settings)
     for step, path, read in (("manual", settings.merges, read_merges), ("alias", settings.aliases, read_aliases)):
         if path:
             _apply_aliases(found, read(path), step, labels, settings)
+    merge_keys(found, texts, labels, settings)
+    return found
+
+
+def merge_keys(
+    found: Resolution,
+    texts: Texts,
+    labels: Sequence[str],
+    settings: GraphSettings,
+    count: Callable[[Resolution], Words] | None = None,
+) -> None:
+    """Merge the keys of a resolution step by step.
+
+    Args:
+        found: The keys.
+        texts: What the text of the documents says.
+        labels: Labels of the keys.
+        settings: The steps.
+        count: Returns the words of all keys of the graph. None: these are all.
+    """
+    forest = found.forest
     if settings.text:
         forest.merge_all(spelling_merges(forest))
     expansions = Expansions()
     if settings.acronyms:
-        expansions = collect_expansions(forest, texts(), labels)
-        found.local, found.reasons = expansions.local, expansions.reasons
+        expansions = collect_expansions(forest, texts.definitions, texts.ids, labels)
+        found.local, found.reasons, found.everywhere = expansions.local, expansions.reasons, expansions.everywhere
         forest.merge_all(acronym_merges(forest, expansions))
     if settings.heads:
         forest.merge_all(head_merges(forest, expansions.long_forms))
     if settings.fuzzy:
-        forest.merge_all(fuzzy_merges(forest, settings.fuzzy_threshold, count_words(texts())))
-    return found
+        found.words = Words.collect(forest, texts.words) if count is None else count(found)
+        forest.merge_all(fuzzy_merges(forest, settings.fuzzy_threshold, found.words))
 
 
-def count_words(texts: Iterable[tuple[int, str, str]]) -> Counter[str]:
-    """Count the words of documents, in lower case."""
+def count_words(texts: Iterable[tuple[int, str]]) -> Counter[str]:
+    """Count the words of documents, given by position and text, in lower case."""
     counts: Counter[str] = Counter()
-    for _, _, text in texts:
+    for _, text in texts:
         counts.update(_WORD.findall(text.casefold()))
     return counts
 
 
-def _make_keys(forest: Forest, surfaces: list[Surface], settings: GraphSettings, exact: set[str]) -> list[int]:
+def make_keys(forest: Forest, surfaces: list[Surface], settings: GraphSettings, exact: set[str]) -> list[int]:
     """Return the key of each surface, and fill the forest in the order of the keys."""
     texts = sorted({surface.text for surface in surfaces})
     keys = {text: _key_text(text, settings, exact) for text in texts}
@@ -182,7 +221,7 @@ def _apply_aliases(
             into = _find_keys(found, alias.canonical, [forest.keys[key].label], settings)
             target = into[0] if into else forest.add(text, forest.keys[key].label, display_form(alias.canonical))
             if forest.root(key) != forest.root(target) and not forest.merge(
-                Merge(key, target, step, alias.place), forced=True
+                Merge(key, target, step, os.path.basename(alias.place)), forced=True
             ):
                 raise ConfigError(
                     f"{alias.place}: {alias.alias!r} and {alias.canonical!r} are to be merged, but also kept apart",

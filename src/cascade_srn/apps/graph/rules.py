@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -36,7 +36,7 @@ MIN_LETTERS = 6
 """Shorter words are not compared: too many of them differ in one letter."""
 _ARTICLES = frozenset({"a", "an", "the"})
 # Words that share a deletion are compared in groups of this size at most.
-_MAX_GROUP = 40
+MAX_GROUP = 40
 # A misspelling is rare compared with the right spelling. A replaced letter makes another word more often than a letter
 # that is doubled, left out or exchanged with its neighbour.
 _RARE, _RARE_SHARE = 2, 0.001
@@ -94,13 +94,20 @@ def head_merges(forest: Forest, long_forms: Mapping[int, Collection[int]]) -> It
         head = key.text.rpartition(" ")[2]
         if head not in _HEADS:
             continue
-        # The name keeps the capitals: a "tag classifier" is not a TAG.
-        into = forest.find(normalise(re.split(r"[\s-]+(?=[^\s-]+$)", key.name)[0]), key.label)
+        into = forest.find(without_head(key), key.label)
         if into is None or into == at or forest.keys[into].main_label != key.main_label:
             continue
         longs = [forest.keys[long].text for long in long_forms.get(into, ())]
         if _adds_nothing(head, forest.keys[into], longs):
             yield Merge(at, into, "head", f"{head!r} adds nothing")
+
+
+def without_head(key: Key) -> str:
+    """Return the normalised name of a key without a noun that may add nothing; empty if it has none."""
+    if key.text.rpartition(" ")[2] not in _HEADS:
+        return ""
+    # The name keeps the capitals: a "tag classifier" is not a TAG.
+    return normalise(re.split(r"[\s-]+(?=[^\s-]+$)", key.name)[0])
 
 
 def _adds_nothing(head: str, key: Key, long_forms: Collection[str]) -> bool:
@@ -142,26 +149,27 @@ class NearKeys:
     refusal: str = ""
 
 
-def fuzzy_merges(forest: Forest, threshold: float, counts: Mapping[str, int]) -> Iterator[Merge]:
+def fuzzy_merges(forest: Forest, threshold: float, words: Words) -> Iterator[Merge]:
     """Yield the fuzzy matches that pass the rules, the most frequent names first.
 
     Args:
         forest: The keys.
         threshold: Minimum similarity from 0 to 1.
-        counts: How often words in lower case occur in the text of the documents.
+        words: The words of all keys and documents.
     """
-    for pair in find_pairs(forest, threshold, counts):
+    for pair in find_pairs(forest, threshold, words):
         if not pair.refusal:
             yield Merge(pair.key, pair.into, "fuzzy", pair.reason, pair.score)
 
 
-def find_pairs(forest: Forest, threshold: float, counts: Mapping[str, int]) -> Iterator[NearKeys]:
+def find_pairs(forest: Forest, threshold: float, words: Words) -> Iterator[NearKeys]:
     """Yield all pairs of keys that are compared, with the rule that refuses them."""
     similarity = load_library("rapidfuzz.fuzz").ratio
-    words = _Words(forest, counts)
+    inflected = _group_inflected(forest)
+    variants = words.find_variants(token for key in forest.keys for token in key.text.split(" "))
     seen: set[tuple[int, int]] = set()
     for key in forest.by_frequency(range(len(forest.keys))):
-        for other, reason in _candidates(forest, key, words):
+        for other, reason in _candidates(forest, key, inflected, variants):
             into, rarer = forest.by_frequency((key, other))
             if rarer == into or (rarer, into) in seen:
                 continue
@@ -174,30 +182,50 @@ def find_pairs(forest: Forest, threshold: float, counts: Mapping[str, int]) -> I
             yield NearKeys(rarer, into, score, reason, refusal)
 
 
-def _candidates(forest: Forest, key: int, words: _Words) -> Iterator[tuple[int, str]]:
+def _group_inflected(forest: Forest) -> dict[tuple[str, str], list[int]]:
+    """Return the keys of several words that differ in plurals and articles only."""
+    found: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for at, key in enumerate(forest.keys):
+        if plain := plain_words(key):
+            found[plain, key.label].append(at)
+    return {plain: members for plain, members in found.items() if len(members) > 1}
+
+
+def _candidates(
+    forest: Forest,
+    key: int,
+    inflected: Mapping[tuple[str, str], Collection[int]],
+    variants: Mapping[str, Sequence[str]],
+) -> Iterator[tuple[int, str]]:
     found = forest.keys[key]
-    tokens = found.text.split(" ")
-    if len(tokens) > 1:
-        for target in words.inflected.get((_plain(tokens), found.label), ()):
-            yield target, "word inside in the plural or with an article"
-        turned = forest.find(_turn(tokens), found.label)
-        if turned is not None:
-            yield turned, "word order"
+    for target in inflected.get((plain_words(found), found.label), ()):
+        yield target, "word inside in the plural or with an article"
+    turned = forest.find(turn_words(found), found.label)
+    if turned is not None:
+        yield turned, "word order"
+    for changed in respell(found, variants):
+        respelled = forest.find(changed, found.label)
+        if respelled is not None:
+            yield respelled, "spelling"
+
+
+def respell(key: Key, variants: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield the text of a key with one word replaced by one that is written alike."""
+    tokens = key.text.split(" ")
     for at, token in enumerate(tokens):
-        for other in words.variants.get(token, ()):
-            changed = " ".join((*tokens[:at], other, *tokens[at + 1 :]))
-            respelled = forest.find(changed, found.label)
-            if respelled is not None:
-                yield respelled, "spelling"
+        for other in variants.get(token, ()):
+            yield " ".join((*tokens[:at], other, *tokens[at + 1 :]))
 
 
-def _plain(tokens: Sequence[str]) -> str:
-    """Return the words in the singular, without articles."""
-    return " ".join(singular(token) for token in tokens if token not in _ARTICLES)
+def plain_words(key: Key) -> str:
+    """Return the words of a key in the singular, without articles; empty for a single word."""
+    tokens = key.text.split(" ")
+    return " ".join(singular(token) for token in tokens if token not in _ARTICLES) if len(tokens) > 1 else ""
 
 
-def _turn(tokens: Sequence[str]) -> str:
+def turn_words(key: Key) -> str:
     """Return "X Y" for "Y of X"; empty if there is no single "of"."""
+    tokens = key.text.split(" ")
     if tokens.count("of") != 1 or len(tokens) > 6:
         return ""
     at = tokens.index("of")
@@ -206,57 +234,80 @@ def _turn(tokens: Sequence[str]) -> str:
     return " ".join((*right, *left)) if left and right else ""
 
 
-class _Words:
-    """Words of all keys, how often they occur, and which are written alike."""
+class Words:
+    """Words of all keys, how often they and those of the documents occur, and which are written alike.
 
-    def __init__(self, forest: Forest, counts: Mapping[str, int]) -> None:
-        self.counts: Counter[str] = Counter()
-        self._in_text = counts
-        self._names: Counter[str] = Counter()
-        inflected: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-        for at, key in enumerate(forest.keys):
-            tokens = key.text.split(" ")
-            for token in set(tokens):
-                self.counts[token] += max(key.n, 1)
-            for word in re.split(r"[\s-]+", key.name):
-                if _is_name(word):
-                    self._names[singular(word.casefold())] += max(key.n, 1)
-            if len(tokens) > 1:
-                inflected[_plain(tokens), key.label].append(at)
-        self.inflected = {plain: tuple(members) for plain, members in inflected.items() if len(members) > 1}
-        self.variants = self._find_variants()
+    Args:
+        in_text: How often words in lower case occur in the text of the documents.
+        counts: Number of mentions by word of the keys.
+        names: Number of mentions in which the word is written as a name.
+    """
 
-    def _find_variants(self) -> dict[str, tuple[str, ...]]:
-        """Return, for each word, those that differ in one letter, or in two that are exchanged or replaced."""
+    def __init__(self, in_text: Mapping[str, int], counts: Counter[str], names: Counter[str]) -> None:
+        self.in_text = in_text
+        self.counts = counts
+        self.names = names
+
+    @classmethod
+    def collect(cls, forest: Forest, in_text: Mapping[str, int]) -> Words:
+        """Count the words of keys."""
+        words = cls(in_text, Counter(), Counter())
+        for key in forest.keys:
+            words.add(key, 1)
+        return words
+
+    def add(self, key: Key, sign: int) -> None:
+        """Add a key, or take it away."""
+        for token in set(key.text.split(" ")):
+            self.counts[token] += sign * max(key.n, 1)
+        for word in re.split(r"[\s-]+", key.name):
+            if _is_name(word):
+                self.names[singular(word.casefold())] += sign * max(key.n, 1)
+
+    def find_variants(self, wanted: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Return, for each of some words, those that differ in one letter, or in two that are exchanged or replaced."""
+        needed = {word for word in set(wanted) if _is_compared(word)}
+        whole = 2 * len(needed) > len(self.counts)
+        deleted = None if whole else {shorter for word in needed for shorter in _delete(word)}
         groups: defaultdict[str, list[str]] = defaultdict(list)
-        for word in sorted(self.counts):
-            if len(word) >= MIN_LETTERS and word.isalpha():
-                for shorter in {word, *(word[:at] + word[at + 1 :] for at in range(len(word)))}:
+        for word in sorted(word for word, count in self.counts.items() if count and _is_compared(word)):
+            for shorter in _delete(word):
+                if deleted is None or shorter in deleted:
                     groups[shorter].append(word)
         distance = load_library("rapidfuzz.distance").OSA.distance
         found: defaultdict[str, set[str]] = defaultdict(set)
         for members in groups.values():
-            for first, second in combinations(members[:_MAX_GROUP], 2):
+            for first, second in combinations(members[:MAX_GROUP], 2):
                 if distance(first, second, score_cutoff=1) <= 1:
                     found[first].add(second)
                     found[second].add(first)
-        return {word: tuple(sorted(others)) for word, others in found.items()}
+        return {word: tuple(sorted(others)) for word, others in found.items() if word in needed}
+
+    def fills_a_group(self, changed: Iterable[str]) -> bool:
+        """Return whether words share a deletion with so many others that not all of them are compared."""
+        deleted = {shorter for word in changed if _is_compared(word) for shorter in _delete(word)}
+        sizes: Counter[str] = Counter()
+        for word in self.counts:
+            if _is_compared(word):
+                sizes.update(deleted.intersection(_delete(word)))
+        return max(sizes.values(), default=0) >= MAX_GROUP
 
     def refuse(self, first: str, second: str) -> str:
         """Return the rule that keeps two names apart that differ in one word; empty if none does."""
         if _NUMBER.findall(first) != _NUMBER.findall(second):
             return "number"
         for one, other in zip(first.split(" "), second.split(" "), strict=True):
-            if one != other and (refusal := self._refuse_word(one, other)):
+            if one != other and (refusal := self.refuse_word(one, other)):
                 return refusal
             if one != other and " " not in first and _kind_of_typo(one, other) in ("length", "replace"):
                 return "single word"  # no other word shows that the same thing is meant
         return ""
 
-    def _refuse_word(self, one: str, other: str) -> str:
+    def refuse_word(self, one: str, other: str) -> str:
+        """Return the rule that keeps two words apart; empty if none does."""
         if any(char.isdigit() for char in one + other):
             return "number"
-        if any(2 * self._names[word] > self.counts[word] for word in (one, other)):
+        if any(2 * self.names[word] > self.counts[word] for word in (one, other)):
             return "name in capitals"
         if one[:2] != other[:2] or _are_opposite(one, other):
             return "prefix"
@@ -268,7 +319,16 @@ class _Words:
         return ""
 
     def _frequency(self, word: str) -> int:
-        return max(self.counts[word], self._in_text.get(word, 0) + self._in_text.get(f"{word}s", 0))
+        return max(self.counts[word], self.in_text.get(word, 0) + self.in_text.get(f"{word}s", 0))
+
+
+def _is_compared(word: str) -> bool:
+    return len(word) >= MIN_LETTERS and word.isalpha()
+
+
+def _delete(word: str) -> set[str]:
+    """Return a word, and the word without each of its letters."""
+    return {word, *(word[:at] + word[at + 1 :] for at in range(len(word)))}
 
 
 def _is_name(word: str) -> bool:

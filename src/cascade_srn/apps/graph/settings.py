@@ -98,6 +98,8 @@ class GraphReport:
         merges: Number of merges by step.
         flags: Number of edges by flag.
         notes: What the user should know, such as entries of files that match nothing.
+        changes: Number of documents that were added, replaced and removed; empty after a build.
+        failed: Reason by file, for files that ``sync`` could not process in whole. They are tried again.
     """
 
     folder: str
@@ -106,6 +108,8 @@ class GraphReport:
     merges: dict[str, int]
     flags: dict[str, int]
     notes: tuple[str, ...] = field(default=())
+    changes: dict[str, int] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

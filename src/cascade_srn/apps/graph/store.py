@@ -24,7 +24,12 @@ _KEY = "graph_version"
 
 
 def write_graph(
-    folder: str | Path, tables: Mapping[str, pyarrow.Table], record: Mapping[str, Any], *, overwrite: bool = False
+    folder: str | Path,
+    tables: Mapping[str, pyarrow.Table],
+    record: Mapping[str, Any],
+    *,
+    overwrite: bool = False,
+    add: Callable[[Path], None] = lambda folder: None,
 ) -> None:
     """Write a graph to a folder, which appears when it is complete.
 
@@ -33,6 +38,7 @@ def write_graph(
         tables: A table for each of ``TABLES``, with its columns.
         record: What ``graph.json`` has beside the version and the counts, such as the settings.
         overwrite: Replace an existing graph.
+        add: Called with the new folder, to write further files to it.
 
     Raises:
         DataError: The folder has other files, or a graph without ``overwrite``.
@@ -44,6 +50,7 @@ def write_graph(
             table = tables[name].select(table_schema(name).names).cast(table_schema(name))
             parquet.write_table(table, fresh / f"{name}.parquet", compression="zstd")
         _write_database(fresh)
+        add(fresh)
         counts = {name: tables[name].num_rows for name in TABLES}
         content = {_KEY: GRAPH_VERSION, **record, "counts": counts}
         (fresh / RECORD).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -129,9 +136,19 @@ def open_graph(folder: str | Path) -> Graph:
     """
     record = read_record(folder)
     duckdb = load_library("duckdb")
-    try:
-        connection = duckdb.connect(str(Path(folder) / DATABASE), read_only=True)
-    except duckdb.Error as error:
-        reason = str(error).splitlines()[0]
-        raise DataError(f"{Path(folder) / DATABASE} cannot be opened ({reason})", "Build the graph again") from error
-    return Graph(Path(folder), record, connection)
+    path = str(Path(folder) / DATABASE).replace("'", "''")
+    while True:
+        # Attached, because one process gets the same database for the same path, even if the file was replaced.
+        connection = duckdb.connect()
+        try:
+            connection.execute(f"ATTACH '{path}' AS graph (READ_ONLY)")
+        except duckdb.Error as error:
+            connection.close()
+            reason = str(error).splitlines()[0]
+            raise DataError(
+                f"{Path(folder) / DATABASE} cannot be opened ({reason})", "Build the graph again"
+            ) from error
+        before, record = record, read_record(folder)
+        if record == before:
+            return Graph(Path(folder), record, connection)
+        connection.close()  # the graph was replaced between the two

@@ -80,17 +80,11 @@ def map_labels(schema: Schema, label_map: Mapping[str, str] | None) -> dict[str,
 
 @dataclass(frozen=True)
 class GraphEntity:
-    """An entity of a text: all mentions with the same name and label.
+    """An entity of a text: all mentions with the same name and label."""
 
-    Attributes:
-        name: Text of the entity, with single spaces between words.
-        label: Name of its label in the graph.
-        mentions: The mentions, in the order of the text.
-    """
-
-    name: str
-    label: str
-    mentions: tuple[Entity, ...]
+    name: str  # Text of the entity, with single spaces between words
+    label: str  # Name of its label in the graph
+    mentions: tuple[Entity, ...]  # The mentions, in the order of the text
 
     def properties(self) -> dict[str, Any]:
         """Return the best score, and the character offsets of the mentions in the text."""
@@ -105,19 +99,12 @@ class GraphEntity:
 
 @dataclass(frozen=True)
 class GraphRelation:
-    """A relation between two entities of a text: all mentions with the same ends and label.
+    """A relation between two entities of a text: all mentions with the same ends and label."""
 
-    Attributes:
-        head: The subject.
-        label: Name of its label in the graph.
-        tail: The object.
-        mentions: The mentions, the best one first.
-    """
-
-    head: GraphEntity
-    label: str
-    tail: GraphEntity
-    mentions: tuple[Relation, ...]
+    head: GraphEntity  # The subject
+    label: str  # Name of its label in the graph
+    tail: GraphEntity  # The object
+    mentions: tuple[Relation, ...]  # The mentions, the best one first
 
     def properties(self) -> dict[str, Any]:
         """Return the score, the sentence and the character offsets of the best mention, and the number of mentions."""

@@ -61,9 +61,6 @@ def calibrate(
         examples: Annotated sentences that the model was not trained on.
         by_label: Give each frequent label of turns 1 and 3 its own threshold.
         overlaps: Treatment of entities that share words, if it is not to be chosen.
-
-    Returns:
-        The model with the same network and other settings.
     """
     chosen = choose_thresholds(with_overlaps(model, "all"), examples, by_label=by_label)
     if overlaps is None:
@@ -78,11 +75,6 @@ def choose_thresholds(model: Model, examples: Sequence[Example], *, by_label: bo
     correct: weak models find no relation with the default one. If the chosen settings lose more than ``SLACK`` in F1 to
     the previous ones, the same threshold is tried for entities with and without a relation, then turn 1 alone. If these
     lose as well, the model is returned unchanged.
-
-    Args:
-        model: A trained model.
-        examples: Annotated sentences that the model was not trained on.
-        by_label: Give each frequent label of turns 1 and 3 its own threshold.
     """
     min_f1 = sum_f1(model, examples) - SLACK
     for candidate in _candidates(model, examples, by_label):
@@ -268,10 +260,6 @@ def choose_overlaps(model: Model, examples: Sequence[Example]) -> str:
 
     It is "flat" if no gold entities share words. Otherwise it is the simplest whose NER F1 plus strict relation F1 is
     within ``OVERLAPS_SLACK`` of the best. With fewer than ``MIN_ENTITIES`` gold entities, it is that of the model.
-
-    Args:
-        model: A model with its thresholds.
-        examples: Annotated sentences that the model was not trained on.
     """
     gold = [example.sentence for example in examples]
     if sum(len(sentence.entities) for sentence in gold) < MIN_ENTITIES:

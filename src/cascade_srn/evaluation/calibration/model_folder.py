@@ -12,12 +12,11 @@ from pathlib import Path
 import torch
 
 from cascade_srn.config import Temperatures, Thresholds, require_range
-from cascade_srn.errors import DataError, ModelError
+from cascade_srn.errors import ModelError
 from cascade_srn.evaluation.calibration.calibrate import calibrate, with_overlaps
-from cascade_srn.evaluation.evaluate import check_labels
+from cascade_srn.evaluation.evaluate import check_labels, read_annotated
 from cascade_srn.evaluation.scores import Scores, score
 from cascade_srn.formats.alignment import Align
-from cascade_srn.formats.registry import read_documents
 from cascade_srn.formats.reports import ReadReport
 from cascade_srn.model.folder import CARD_FILE, CONFIG_FILE
 from cascade_srn.model.model import Model
@@ -26,7 +25,6 @@ from cascade_srn.runs.device import find_device
 from cascade_srn.schema import MIN_PAIR_COUNT, Schema
 from cascade_srn.storage.atomic import replacing_folder
 from cascade_srn.storage.bundled import find_model
-from cascade_srn.types import Document
 
 # Added to the model card, whose scores are those of the previous thresholds.
 NOTICE = (
@@ -96,17 +94,8 @@ def calibrate_model_folder(
             option="output",
         )
     require_range("min_pair_count", min_pair_count, 1, option="min_pair_count")
-
-    def read(path: str) -> list[Document]:
-        stream = read_documents(path, format=format, align=align)
-        documents = list(stream)
-        on_read(stream.report)
-        if not stream.report.entities:
-            raise DataError(f"{path!r} has no entities", "Use annotated documents")
-        return documents
-
-    documents = read(data)
-    training = [] if learn_constraints is None else read(learn_constraints)
+    documents = read_annotated(data, format, align, on_read)
+    training = [] if learn_constraints is None else read_annotated(learn_constraints, format, align, on_read)
     loaded = Model.load(folder)
     check_labels(loaded.schema, documents, model=model, data=data)
     schema = loaded.schema

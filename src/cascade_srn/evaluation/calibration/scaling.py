@@ -98,11 +98,6 @@ def _temperature(slope: float) -> float:
     return round(1 / min(max(slope, 1 / MAX_TEMPERATURE), 1 / MIN_TEMPERATURE), 4)
 
 
-def _loss(logits: Floats, correct: Flags) -> float:
-    """Return the negative log-likelihood."""
-    return float((np.logaddexp(0, logits) - correct * logits).sum())
-
-
 def _fit(logits: Floats, columns: Floats, correct: Flags, weights: Floats) -> list[float]:
     """Return the coefficients that maximise the likelihood of ``logits + columns @ coefficients``.
 
@@ -113,7 +108,8 @@ def _fit(logits: Floats, columns: Floats, correct: Flags, weights: Floats) -> li
     """
 
     def loss(values: Floats) -> float:
-        return _loss(logits + columns @ values, correct) + float(weights @ values**2) / 2
+        shifted = logits + columns @ values
+        return float((np.logaddexp(0, shifted) - correct * shifted).sum()) + float(weights @ values**2) / 2
 
     found = np.zeros(columns.shape[1])
     for _ in range(_MAX_STEPS):

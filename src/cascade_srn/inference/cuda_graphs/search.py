@@ -64,14 +64,7 @@ class _Related:
 
 
 class CapturedTurns:
-    """The turns of a cascade by CUDA graphs, and without them where there is no graph. See :class:`.Turns`.
-
-    Args:
-        plain: The turns without graphs.
-        graphs: The graphs, which are reserved for this batch.
-        limit: Largest number of pieces that the encoder reads.
-        pad_id: Piece of padding.
-    """
+    """The turns of a cascade by CUDA graphs, and without them where there is no graph. See :class:`.Turns`."""
 
     def __init__(self, plain: TorchTurns, graphs: PredictionCudaGraphs, *, limit: int, pad_id: int) -> None:
         self.plain = plain

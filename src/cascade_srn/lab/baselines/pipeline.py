@@ -19,7 +19,7 @@ from cascade_srn.encoder.pieces import Row, RowBatch, WordPieces
 from cascade_srn.encoder.pretrained import PretrainedEncoder
 from cascade_srn.lab.baselines.limits import refuse_cascade_settings
 from cascade_srn.network.batch import DEFAULT_BATCH_SETTINGS, BatchSettings, corrupt, to_device
-from cascade_srn.network.cascade import CascadeLoss, words_at
+from cascade_srn.network.cascade import CascadeLoss, Network, words_at
 from cascade_srn.network.examples import Example
 from cascade_srn.network.markers import Markers, marker_names
 from cascade_srn.network.span_extraction import MATCH_PRIOR, Pairs, pairs_within
@@ -265,7 +265,7 @@ class TwoEncoders(nn.Module):
         return self
 
 
-class Pipeline(nn.Module):
+class Pipeline(Network):
     """The two models of the pipeline, which share no weights. Without ``relations``, only the entity model."""
 
     def __init__(self, *, encoder: TwoEncoders, spans: SpanClassifier, relations: PairClassifier | None) -> None:

@@ -20,7 +20,7 @@ from cascade_srn.encoder.pieces import Row, RowBatch, WordPieces
 from cascade_srn.encoder.pretrained import PretrainedEncoder
 from cascade_srn.lab.baselines.limits import refuse_cascade_settings
 from cascade_srn.network.batch import DEFAULT_BATCH_SETTINGS, BatchSettings, to_device
-from cascade_srn.network.cascade import CascadeLoss
+from cascade_srn.network.cascade import CascadeLoss, Network
 from cascade_srn.network.examples import Example
 from cascade_srn.network.loss import cross_entropy
 from cascade_srn.network.sequence import SequenceEncoder, padding_mask
@@ -292,7 +292,7 @@ class Table(nn.Module):
         return logits
 
 
-class TableFilling(nn.Module):
+class TableFilling(Network):
     """A pretrained encoder, a sequence encoder for two tasks, and a table for each task.
 
     Without ``relations``, the model extracts entities only.
@@ -311,7 +311,7 @@ class TableFilling(nn.Module):
         self.encoder = encoder
         self.sequence = sequence
         self.entities = entities
-        self.relations = relations
+        self.relations: Table | None = relations
         self.dropout = nn.Dropout(dropout)
 
     def features(self, rows: RowBatch, *, bf16: bool = False, check: Callable[[], None] | None = None) -> Tensor:

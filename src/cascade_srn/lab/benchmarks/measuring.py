@@ -62,14 +62,7 @@ class BenchmarkRun:
         return self.interruption is not None
 
     def step(self, what: str, turn: int = 0, n_turns: int | None = None, candidate: str = "") -> None:
-        """Report what is measured next. A benchmark that was interrupted ends here.
-
-        Args:
-            what: The measurement.
-            turn: Number of the turn, from 1.
-            n_turns: Number of turns of the measurement; None if it has only one.
-            candidate: What is measured in this turn, if candidates take turns.
-        """
+        """Report what is measured next. A benchmark that was interrupted ends here."""
         if self.interruption is not None:
             raise self.interruption
         if self._report is None:
@@ -108,18 +101,12 @@ class BenchmarkRun:
         Used for columns without which a row is still worth keeping.
         """
         if self.interruption is None:
-            with self.keeping():
+            try:
                 self.step(what)
                 return function()
+            except INTERRUPTIONS as error:
+                self.interruption = error  # the benchmark ends at its next step
         return None
-
-    @contextmanager
-    def keeping(self) -> Iterator[None]:
-        """End this block at an interruption. The benchmark ends at its next step."""
-        try:
-            yield
-        except INTERRUPTIONS as error:
-            self.interruption = error
 
     @contextmanager
     def collecting(self, kept: Sized | None = None) -> Iterator[None]:
@@ -397,8 +384,3 @@ def environment(device: torch.device, precision: str) -> dict[str, Any]:
         "date": found["started"],
         "command": command_line(),
     }
-
-
-def plain_settings(options: Settings) -> dict[str, Any]:
-    """Return options for a result, without the folders of this machine."""
-    return dict(shareable(options.to_dict()))

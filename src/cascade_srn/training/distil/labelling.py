@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from cascade_srn.errors import ConfigError, DataError
-from cascade_srn.inference.batching import group_by_words, halve_on_out_of_memory
+from cascade_srn.inference.batching import group_by_words
+from cascade_srn.inference.predictor import halve_on_out_of_memory
 from cascade_srn.inputs.texts import find_texts, read_texts, sentence_key
 from cascade_srn.model.model import Model
 from cascade_srn.network.examples import Example

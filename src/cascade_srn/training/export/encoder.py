@@ -44,11 +44,6 @@ class _Encoder(nn.Module):
 def export_encoder(model: Any, path: Path, *, limit: int) -> None:
     """Write an encoder of transformers as ONNX, with any number of windows and pieces.
 
-    Args:
-        model: The encoder, in evaluation mode and on the CPU.
-        path: File to write.
-        limit: Largest number of pieces in a window.
-
     Raises:
         ModelError: If torch cannot export the encoder, or it is too large for a file of ONNX.
     """
@@ -190,10 +185,6 @@ class _StoredWeights:
 
 def share_weights(path: Path, weights: Path) -> None:
     """Replace the weights in an ONNX file by references to a safetensors file, which has to be in the same folder.
-
-    Args:
-        path: The ONNX file, in float32. It is replaced.
-        weights: The safetensors file.
 
     Raises:
         ModelError: If a large weight of the graph is not in the safetensors file.

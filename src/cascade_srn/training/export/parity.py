@@ -19,23 +19,14 @@ MAX_LOSS = 0.5
 
 @dataclass(frozen=True)
 class Parity:
-    """Micro F1 of two models in points, and how far their predictions differ.
+    """Micro F1 of two models in points, and how far their predictions differ."""
 
-    Attributes:
-        data: Name of the documents.
-        n_sentences: Number of sentences compared.
-        n_changed: Number of sentences in which the models find different entities or relations.
-        max_score_difference: Largest difference between the scores of the same entity or relation.
-        before: F1 of the model by task.
-        after: F1 of the exported model by task.
-    """
-
-    data: str
-    n_sentences: int
-    n_changed: int
-    max_score_difference: float
-    before: dict[str, float]
-    after: dict[str, float]
+    data: str  # Name of the documents
+    n_sentences: int  # Number of sentences compared
+    n_changed: int  # Number of sentences in which the models find different entities or relations
+    max_score_difference: float  # Largest difference between the scores of the same entity or relation
+    before: dict[str, float]  # F1 of the model by task
+    after: dict[str, float]  # F1 of the exported model by task
 
     def loss(self, task: str) -> float:
         """Return the F1 that the exported model loses in a task, in points."""

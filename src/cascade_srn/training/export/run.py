@@ -14,12 +14,11 @@ from safetensors.numpy import save_file
 from tokenizers import Tokenizer
 
 from cascade_srn.config import ModelSettings
-from cascade_srn.errors import ConfigError, DataError, ModelError
+from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.evaluation.calibration.calibrate import calibrate
-from cascade_srn.evaluation.evaluate import check_labels
+from cascade_srn.evaluation.evaluate import check_labels, read_annotated
 from cascade_srn.formats.alignment import Align
 from cascade_srn.formats.files import replacing
-from cascade_srn.formats.registry import read_documents
 from cascade_srn.formats.reports import ReadReport
 from cascade_srn.model.card import model_card
 from cascade_srn.model.folder import (
@@ -28,6 +27,7 @@ from cascade_srn.model.folder import (
     CONFIG_FILE,
     ENCODER_FILE,
     EXPORT,
+    EXPORT_VERSION,
     FORMAT_VERSION,
     LIGHT_FILE,
     LIGHT_NEEDS,
@@ -35,7 +35,7 @@ from cascade_srn.model.folder import (
     WEIGHTS_FILE,
 )
 from cascade_srn.model.model import Model
-from cascade_srn.runtime.model import ENCODER_WEIGHTS, EXPORT_VERSION, LightModel
+from cascade_srn.runtime.model import ENCODER_WEIGHTS, LightModel
 from cascade_srn.storage.atomic import replace_durably, replacing_folder, try_writing
 from cascade_srn.storage.bundled import find_model
 from cascade_srn.storage.files import checksum, file_crc32
@@ -51,23 +51,14 @@ REPORT_FILE = "parity.json"
 
 @dataclass(frozen=True)
 class ExportResult:
-    """An exported model.
+    """An exported model."""
 
-    Attributes:
-        folder: Its folder.
-        precision: Precision of the encoder, "float32" or "int8".
-        n_bytes: Size of all files.
-        encoder_difference: Largest difference of the vectors of the encoder in float32.
-        parity: Comparison on the given documents, if there are any.
-        recalibrated: Whether thresholds and temperatures were chosen again.
-    """
-
-    folder: Path
-    precision: str
-    n_bytes: int
-    encoder_difference: float
-    parity: Parity | None
-    recalibrated: bool
+    folder: Path  # Its folder
+    precision: str  # Precision of the encoder, "float32" or "int8"
+    n_bytes: int  # Size of all files
+    encoder_difference: float  # Largest difference of the vectors of the encoder in float32
+    parity: Parity | None  # Comparison on the given documents, if there are any
+    recalibrated: bool  # Whether thresholds and temperatures were chosen again
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -119,7 +110,7 @@ def export_model(
             "Give documents that the model was not trained on",
             option="dev",
         )
-    documents = [] if dev is None else _read(dev, format, align, on_read)
+    documents = [] if dev is None else read_annotated(dev, format, align, on_read)
     folder = find_model(model)
     loaded = Model.load(folder)
     check_model(loaded)
@@ -150,15 +141,6 @@ def export_model(
         _write_card(folder, loaded, target, result)
         (target / REPORT_FILE).write_text(json.dumps(_report(result), indent=2) + "\n", encoding="utf-8")
         return replace(result, n_bytes=sum(path.stat().st_size for path in target.iterdir()))
-
-
-def _read(path: str, format: str | None, align: Align, on_read: Callable[[ReadReport], None]) -> list[Document]:
-    stream = read_documents(path, format=format, align=align)
-    documents = list(stream)
-    on_read(stream.report)
-    if not stream.report.entities:
-        raise DataError(f"{path!r} has no entities", "Use annotated documents")
-    return documents
 
 
 def check_model(model: Model) -> None:
@@ -225,13 +207,7 @@ def _write_config(model: Model, settings: ModelSettings, target: Path, precision
 
 
 def describe_runtime(model: Model, precision: str, files: Mapping[str, Path]) -> dict[str, Any]:
-    """Return what the light runtime has to know of a model besides its settings, as plain values.
-
-    Args:
-        model: The model.
-        precision: That of the encoder.
-        files: The files that the runtime reads, by name.
-    """
+    """Return what the light runtime has to know of a model besides its settings, as plain values."""
     pieces = model.cascade_collator.pieces
     return {
         "version": EXPORT_VERSION,
@@ -287,9 +263,6 @@ def add_light_files(folder: str | Path) -> ExportResult:
 
     ``encoder.onnx`` has the graph of the encoder, whose weights stay in ``model.safetensors``. ``light.json`` has what
     ONNX Runtime and NumPy need besides. Torch is still used where it is installed. Earlier files are replaced.
-
-    Args:
-        folder: Folder of a saved cascade with an SRN.
 
     Raises:
         ModelError: If this is not a folder, or the model cannot be exported.

@@ -1,13 +1,7 @@
 """Annotation in Chromium: mouse, keyboard, relations, suggestions, undo, saving, conflicts and the queue."""
 
 import pytest
-from tests.apps.annotation.server.made_project import (
-    LABELS,
-    TEXTS,
-    create_project,
-    live_project,
-    write_suggestions,
-)
+from tests.apps.annotation.server.made_project import LABELS, TEXTS, create_project, live_project, write_suggestions
 from tests.apps.service.browsing import open_page
 from tests.apps.web.live_app import until
 from tests.drawing.browser import start_browser
@@ -313,10 +307,7 @@ def test_markup_in_texts_and_labels_is_text(browser, tmp_path):
     labels = {"entities": {attack: f"{attack} <b>bold</b>", "Other": ""}, "relations": {f"{attack}&": attack}}
     suggested = {"markup": ([("tag", attack, 0.9), ("method", "Other", 0.8)], [("tag", f"{attack}&", "method", 0.7)])}
     create_project(tmp_path / "project", labels=labels, suggested=suggested, guidelines=f"# {attack}\n\n**{attack}**")
-    with (
-        live_project(tmp_path / "project") as client,
-        open_document(browser, client, "markup", name=attack) as page,
-    ):
+    with live_project(tmp_path / "project") as client, open_document(browser, client, "markup", name=attack) as page:
         settle(page)
         assert TEXTS["markup"] in page.locator("#sheet .text").text_content()
         drag(page, word(page, "<"), word(page, ">"))

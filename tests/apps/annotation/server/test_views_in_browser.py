@@ -1,18 +1,13 @@
 """Training, agreement, adjudication, export and import in Chromium, and the looks of the page."""
 
 import json
+import re
 import time
 
 import pytest
+from tests.apps.annotation.clauses import clauses
 from tests.apps.annotation.server.made_project import TEXTS, create_project, live_project
-from tests.apps.annotation.server.test_in_browser import (
-    open_document,
-    press,
-    settle,
-    stored,
-    wait_for_document,
-    word,
-)
+from tests.apps.annotation.server.test_in_browser import open_document, press, settle, stored, wait_for_document, word
 from tests.apps.service.browsing import trained_extractor
 from tests.apps.web.live_app import until
 from tests.drawing.browser import scrolls_sideways, start_browser
@@ -20,13 +15,17 @@ from tests.evaluation.report.test_in_browser import CONTRASTS
 from tests.twelve_sentences import SCHEMA
 
 from cascade_srn import TrainingSettings, train
-from cascade_srn.apps.annotation.annotations import Annotation, EntityMark, RelationMark
+from cascade_srn.apps.annotation.annotations import Annotation, EntityMark, ProjectLabels, RelationMark
+from cascade_srn.apps.annotation.files import without_annotations
 from cascade_srn.apps.annotation.project import Project, ProjectSettings
 from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.formats.registry import read_documents
+from cascade_srn.schema import Schema
 
 pytestmark = pytest.mark.browser
 
+# For a real training on a loaded machine.
+TRAINING_SECONDS = 900
 POINT = {
     **{"n_sentences": 20, "ner": 0.5, "ner_low": 0.4, "ner_high": 0.6, "re": None, "re_low": None, "re_high": None},
     **{"n_held_out": 9, "n_held_out_documents": 4, "unit": "document", "time": "2026-01-02T03:04:05+00:00"},
@@ -90,6 +89,28 @@ def test_curve_with_intervals(annotated, browser):
         rows = page.locator(".numbers-table tbody tr").all_inner_texts()
         assert rows[0].split("\t")[:4] == ["60", "70.0 (60.0–80.0)", "–", "9"]
         assert "held-out" in page.locator("#curve-note").inner_text()
+
+
+@pytest.mark.slow
+def test_sixteen_clauses_with_own_labels_give_suggestions(tmp_path, browser):
+    folder = tmp_path / "clauses"
+    documents = [one if n < 20 else without_annotations(one) for n, one in enumerate(clauses(80))]
+    labels = ProjectLabels(Schema.from_documents(documents[:20]))
+    with Project.create(folder, documents, labels) as project:
+        n_train = sum(not project.is_held_out(one.id) for one in documents[:20])
+    assert n_train == 16
+    with live_project(folder) as client, open_document(browser, client, "clause-30") as page:
+        settle(page)
+        page.locator("#tab-training").click()
+        until(lambda: "16 annotated documents" in page.locator(".training .help").inner_text())
+        page.locator("#train").click()
+        page.locator("#training-state", has_text="Training is finished").wait_for(timeout=1000 * TRAINING_SECONDS)
+        state = page.locator("#training-state").inner_text()
+        found = re.search(r"suggests entities in (\d+) of 60 open documents", state)
+        assert found, state
+        assert int(found[1]) >= 30
+        page.locator("#tab-annotate").click()
+        page.locator(".suggested").first.wait_for()
 
 
 def test_progress_and_cancelling_of_training(annotated, browser):
@@ -172,16 +193,6 @@ def test_export_and_import(annotated, browser, tmp_path):
         assert stored(annotated, "tagging", "Cy")[:2] == stored(annotated, "tagging", "Ada")[:2]
 
 
-def test_refused_import_is_shown(annotated, browser, tmp_path):
-    (tmp_path / "bad.jsonl").write_text("no JSON\n", encoding="utf-8")
-    with open_document(browser, annotated, "parsing", expected=["422"]) as page:
-        settle(page)
-        page.locator("#tab-exchange").click()
-        page.set_input_files("#import-file", tmp_path / "bad.jsonl")
-        page.locator("#import").click()
-        page.locator("#notice.error").wait_for()
-
-
 def test_key_is_asked_for(browser, tmp_path):
     folder = create_project(tmp_path / "project")
     settings = ServeSettings(port=0, api_key="secret")
@@ -220,26 +231,6 @@ def test_looks(annotated, browser, width, theme):
             page.locator(part).first.wait_for()
             assert page.evaluate(CONTRASTS) == []
             assert page.evaluate(UNNAMED) == []
-            assert not scrolls_sideways(page)
-
-
-def test_every_word_lies_in_its_line(annotated, browser):
-    """Bars are below their words, and arcs end above them, at every width."""
-    with open_document(browser, annotated, "parsing") as page:
-        settle(page)
-        for width in (1280, 700, 320):
-            page.set_viewport_size({"width": width, "height": 900})
-            words = page.locator("#sheet .w").all_inner_texts()
-            first = words.index("graph")
-
-            def is_below(first=first):
-                boxes = [page.locator("#sheet .w").nth(n).bounding_box() for n in (first, first + 1)]
-                bars = [one.bounding_box() for one in page.locator("#sheet .bar[data-key='s:s0']").all()]
-                at = next(box["x"] - 2 for box in boxes if box["y"] == boxes[0]["y"])
-                gap = bars[0]["y"] - boxes[0]["y"] - boxes[0]["height"]
-                return abs(bars[0]["x"] - at) < 2 and -8 < gap < 8
-
-            until(is_below)
             assert not scrolls_sideways(page)
 
 

@@ -103,6 +103,12 @@ def test_paths_triples_and_trends(explored, made_graph):
     assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "not_in_graph")
 
 
+def test_spreadsheets_run_no_text_of_a_table():
+    rows = [{"name": "=1+1", "n": -2, "score": -0.5}, {"name": "-0.5", "n": 1, "score": None}]
+    answer = app._table("a.csv", ["name", "n", "score"], lambda: rows)
+    assert answer.body == b"name,n,score\r\n'=1+1,-2,-0.5\r\n-0.5,1,\r\n"
+
+
 def test_tables(explored):
     edges = read_table(explored.get("/api/neighbourhood.csv", params={"node": NER, "limit": 5}))
     found = explored.get("/api/neighbourhood", params={"node": NER, "limit": 5}).json()

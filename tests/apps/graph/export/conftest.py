@@ -16,6 +16,8 @@ STRANGE = {
     "rtl": "נוירוני \u202eעברית\u202c عربي",
     "long": "x" * 5000,
     "csv": "=cmd|' /C calc'!A0",
+    "quoted": "'@SUM(1)",
+    "minus": "-0.5",
     "iri": "http://a.example/?q=1#f <>{}^`%20",
     "number": "007",
     "spaces": "  padded\u00a0 ",

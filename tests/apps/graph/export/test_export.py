@@ -11,6 +11,7 @@ from cascade_srn.apps.graph.export.filtering import FilteredGraph
 from cascade_srn.apps.graph.store import open_graph
 from cascade_srn.cli.graph import EXPORT_FORMATS as IN_HELP
 from cascade_srn.errors import CascadeError, ConfigError, DataError
+from cascade_srn.formats.table import escape_cell
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -24,6 +25,8 @@ def read_csv(path):
 
 
 def as_text(value):
+    if isinstance(value, str):
+        return escape_cell(value)
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -39,6 +42,14 @@ def test_csv_has_the_rows_of_the_tables(any_graph, tmp_path):
         texts = [{name: as_text(value) for name, value in row.items()} for row in rows]
         found = read_csv(tmp_path / "tables" / f"{table}.csv")
         assert sorted(found, key=str) == sorted(texts, key=str)
+
+
+def test_spreadsheets_run_no_text_of_the_tables(strange_graph, tmp_path):
+    export_graph(strange_graph, tmp_path / "tables", "csv")
+    names = {row["node"]: row["name"] for row in read_csv(tmp_path / "tables" / "nodes.csv")}
+    assert (names["csv"], names["quoted"], names["minus"]) == ("'=cmd|' /C calc'!A0", "''@SUM(1)", "-0.5")
+    export_graph(strange_graph, tmp_path / "neo4j", "neo4j-csv")
+    assert "'=cmd" not in (tmp_path / "neo4j" / "entities.csv").read_text(encoding="utf-8")
 
 
 def test_duckdb_reads_the_csv_and_tells_missing_from_empty(any_graph, tmp_path):

@@ -13,13 +13,13 @@ const STATES = {
   idle: "",
   running: "Training",
   stopping: "Stopping",
-  done: "Training is finished. The suggestions come from the new model.",
+  done: "Training is finished.",
   failed: "Training has failed.",
   cancelled: "Training was cancelled. The model before it is still used.",
 };
 
 /** Set up the view. `onStatus(status)` gets each state, `onTrained()` is called when a run has finished. */
-export function createTrainingView(container, { api, attempt, project, onStatus, onTrained }) {
+export function createTrainingView(container, { api, attempt, onStatus, onTrained }) {
   const parts = createParts();
   container.replaceChildren(parts.top, parts.box, parts.curve);
   let last = null;
@@ -31,7 +31,7 @@ export function createTrainingView(container, { api, attempt, project, onStatus,
     clearTimeout(timer);
     const status = await api.training();
     onStatus(status);
-    showStatus(parts, status, project());
+    showStatus(parts, status);
     if (isActive(last) && status.state === "done") onTrained();
     last = status;
     if (isActive(status)) timer = setTimeout(() => attempt(refresh), 1000 * POLL_SECONDS);
@@ -67,11 +67,12 @@ function createParts() {
   return { start, cancel, bar, state, help, top, box, curve: createHtml("div", { class: "curve-box" }) };
 }
 
-function showStatus(parts, status, { n_done: nDone }) {
+function showStatus(parts, status) {
   const isActive = status.state === "running" || status.state === "stopping";
   const epoch = isActive && status.n_epochs ? `, epoch ${status.epoch} of ${status.n_epochs}` : "";
   const seconds = isActive ? `, ${formatSeconds(status.seconds)}` : "";
-  const text = `${STATES[status.state]}${epoch}${seconds}${isActive ? "." : ""}`;
+  const left = isActive && typeof status.seconds_left === "number" ? `, about ${formatSeconds(status.seconds_left)} left` : "";
+  const text = `${STATES[status.state]}${epoch}${seconds}${left}${isActive ? "." : ""}`;
   const message = status.state === "cancelled" ? "" : status.message;
   parts.state.textContent = [text, message].filter(Boolean).join(" ");
   parts.state.classList.toggle("problem", status.state === "failed");
@@ -82,9 +83,7 @@ function showStatus(parts, status, { n_done: nDone }) {
   parts.start.disabled = false;
   parts.cancel.hidden = !isActive;
   parts.cancel.disabled = status.state === "stopping";
-  const number = nDone.toLocaleString("en");
-  parts.help.textContent =
-    `Training uses all documents that are done (${number} by you). You can go on annotating while it runs.`;
+  parts.help.textContent = `${status.advice} You can go on annotating while it runs.`;
   showCurve(parts.curve, status);
 }
 

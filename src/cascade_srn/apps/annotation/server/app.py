@@ -100,7 +100,7 @@ def open_project(folder: str | Path) -> Project:
     try:
         return Project.open(folder)
     except OSError as error:
-        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT):
             raise
         logger.warning("%s is opened for reading only (%s)", folder, error.strerror)
         return Project.open(folder, read_only=True)
@@ -109,17 +109,7 @@ def open_project(folder: str | Path) -> Project:
 def serve_project(
     folder: str | Path, settings: ServeSettings | None = None, *, on_ready: Callable[[str], None] | None = None
 ) -> None:
-    """Serve the project in a folder until SIGINT or SIGTERM.
-
-    Args:
-        folder: Folder of a project.
-        settings: Settings of the service; those about the model are not used.
-        on_ready: Called with the URL when the service accepts requests.
-
-    Raises:
-        DataError: The folder is no project, or a damaged one.
-        ConfigError: Another process has the project open, or the service cannot listen on the address.
-    """
+    """Serve the project in a folder until SIGINT or SIGTERM."""
     settings = ServeSettings() if settings is None else settings
     with open_project(folder) as project:
         app = create_annotator(project, settings)

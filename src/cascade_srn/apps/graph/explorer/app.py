@@ -25,6 +25,7 @@ from cascade_srn.apps.web.refusals import Refusal, json_response, unavailable, u
 from cascade_srn.apps.web.run import serve_app
 from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.errors import CascadeError
+from cascade_srn.formats.table import escape_row
 
 DESCRIPTION = (
     "Neighbourhoods, paths, evidence and rankings of a graph. Every error has the same form: a code and a message."
@@ -358,11 +359,11 @@ def _answer(find: Callable[[], Any]) -> Response:
 
 
 def _table(name: str, columns: Sequence[str], find: Callable[[], Iterable[Mapping[str, Any]]]) -> Response:
-    """Make a response with a CSV file (RFC 4180, UTF-8)."""
+    """Make a response with a CSV file (RFC 4180, UTF-8) without formulas."""
     content = io.StringIO()
     writer = csv.DictWriter(content, columns, extrasaction="ignore")
     writer.writeheader()
-    writer.writerows(_find(find))
+    writer.writerows(map(escape_row, _find(find)))
     headers = {"Cache-Control": "no-store", "Content-Disposition": f'attachment; filename="{name}"'}
     return Response(content.getvalue().encode(), headers=headers, media_type="text/csv")
 

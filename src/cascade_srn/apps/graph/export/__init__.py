@@ -17,6 +17,7 @@ from cascade_srn.apps.graph.questions import Graph
 from cascade_srn.apps.graph.store import check_folder, open_graph
 from cascade_srn.config import require_choice
 from cascade_srn.errors import DataError
+from cascade_srn.formats.table import FORMULA, NUMBER
 from cascade_srn.storage.atomic import replacing, replacing_folder
 
 __all__ = ["FORMATS", "ExportFilter", "ExportFormat", "ExportReport", "export_graph"]
@@ -50,17 +51,30 @@ _ORDERS = {
     "documents": "document",
 }
 
-# Names of the ends of an edge, for people.
-_NAMES = ", ".join(f"(SELECT name FROM nodes WHERE node = {end}) AS {end}_name" for end in ("head", "tail"))
+# With the names of the ends, for people.
+_SOURCES = {
+    "edges": """(
+        SELECT edges.*, heads.name AS head_name, tails.name AS tail_name
+        FROM edges JOIN nodes AS heads ON heads.node = head JOIN nodes AS tails ON tails.node = tail)"""
+}
 
 
 def _write_tables(graph: FilteredGraph, folder: Path) -> str:
-    """Write one CSV file per table, as in RFC 4180. An empty field is a missing value, and ``""`` an empty text."""
+    """Write one CSV file per table, as in RFC 4180. An empty field is a missing value, and ``""`` an empty text.
+
+    Texts that spreadsheet programs would run are escaped as in :func:`.escape_cell`.
+    """
+    formula, number = (pattern.replace("'", "''") for pattern in (FORMULA, NUMBER))
     for table, order in _ORDERS.items():
-        columns = "*" if table != "edges" else f"*, {_NAMES}"
-        graph.copy(
-            f"SELECT {columns} FROM {table} ORDER BY {order}", folder / f"{table}.csv", "FORMAT csv, HEADER true"
+        escaped = ", ".join(
+            f"CASE WHEN regexp_matches({name}, '^{formula}') AND NOT regexp_full_match({name}, '{number}') "
+            f"THEN chr(39) || {name} ELSE {name} END AS {name}"
+            for name, kind, *_ in graph.rows(f"DESCRIBE FROM {_SOURCES.get(table, table)}")
+            if kind == "VARCHAR"
         )
+        by = ", ".join(f"{table}.{name}" for name in order.split(", "))  # not the escaped columns
+        query = f"SELECT * REPLACE ({escaped}) FROM {_SOURCES.get(table, table)} AS {table} ORDER BY {by}"
+        graph.copy(query, folder / f"{table}.csv", "FORMAT csv, HEADER true")
     return ""
 
 

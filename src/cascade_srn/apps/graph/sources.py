@@ -1,0 +1,136 @@
+"""What a graph was built from: extracted documents and settings, which are kept so that the graph can be changed.
+
+The folder ``sources`` of a graph has what the tables of the graph lack: the entities and relations that are left out,
+the sentences, and the paths of files. Texts and other columns of the documents are only in ``documents.parquet``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cascade_srn.apps.graph.incremental import COLUMNS
+from cascade_srn.apps.graph.load import Extracted, number_documents
+from cascade_srn.apps.graph.settings import GraphSettings
+from cascade_srn.apps.graph.store import read_record
+from cascade_srn.apps.graph.tables import load_library
+from cascade_srn.errors import DataError
+from cascade_srn.formats.files import read_stored_json
+from cascade_srn.version import __version__
+
+if TYPE_CHECKING:
+    import pyarrow
+
+FOLDER, STATE = "sources", "state"
+_SETTINGS = "settings.json"
+_PARTS = ("sentences", "entities", "relations")
+_FILES = ("aliases", "merges", "splits", "schema")
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Documents and settings of a graph.
+
+    Attributes:
+        extracted: The documents.
+        settings: The settings, with absolute paths of files.
+        follows: The model, settings and files of ``graph sync``; None for other graphs.
+    """
+
+    extracted: Extracted
+    settings: GraphSettings
+    follows: Mapping[str, Any] | None = None
+
+    def write(self, folder: Path, state: Mapping[str, pyarrow.Table]) -> None:
+        """Write what the tables of the graph lack to the folder of the graph, with the state of the resolution."""
+        parquet = load_library("pyarrow.parquet")
+        (folder / FOLDER).mkdir()
+        tables = {name: self.extracted.tables[name] for name in _PARTS}
+        tables["documents"] = self.extracted.tables["documents"].select(["version"])
+        for name, table in tables.items():
+            parquet.write_table(table, folder / FOLDER / f"{name}.parquet", compression="zstd")
+        (folder / STATE).mkdir()
+        for name, table in state.items():
+            parquet.write_table(table, folder / STATE / f"{name}.parquet", compression="zstd")
+        content = {"settings": self.settings.to_dict(), "follows": self.follows}
+        text = json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+        (folder / FOLDER / _SETTINGS).write_text(text, encoding="utf-8")
+
+
+def absolute_files(settings: GraphSettings) -> GraphSettings:
+    """Return settings that mean the same files in every working folder."""
+    values = settings.to_dict()
+    paths = {name: os.path.abspath(values[name]) for name in _FILES if values[name]}
+    return GraphSettings(**values | paths)
+
+
+def read_sources(folder: str | Path) -> Sources:
+    """Read the documents and settings of a graph.
+
+    Raises:
+        DataError: The folder is no graph, has no sources, or is damaged, or a file of the settings is missing.
+    """
+    read_record(folder)
+    path = Path(folder) / FOLDER
+    if not path.is_dir():
+        raise DataError(f"{folder} has no sources, so that it cannot be changed", "Build the graph again")
+    pa, parquet = load_library("pyarrow"), load_library("pyarrow.parquet")
+    content = read_stored_json(path / _SETTINGS, "Build the graph again")
+    try:
+        settings = GraphSettings.from_dict(content["settings"], str(path / _SETTINGS))
+        tables = {name: parquet.read_table(path / f"{name}.parquet") for name in _PARTS}
+        documents = parquet.read_table(Path(folder) / "documents.parquet")
+        version = parquet.read_table(path / "documents.parquet")["version"]
+        tables["documents"] = documents.append_column("version", version)
+    except (OSError, KeyError, TypeError, pa.ArrowException) as error:
+        raise DataError(f"{path} is damaged ({error})", "Build the graph again") from error
+    for name in _FILES:
+        file = getattr(settings, name)
+        if file and not os.path.exists(file):
+            raise DataError(
+                f"{file}, which the graph was built with, does not exist", "Restore it, or build the graph again"
+            )
+    return Sources(Extracted(tables, ()), settings, content["follows"])
+
+
+def read_state(folder: str | Path, record: Mapping[str, Any]) -> dict[str, pyarrow.Table] | None:
+    """Return the tables of the state, and ``nodes`` and ``merges``; None if another version has written them."""
+    parquet = load_library("pyarrow.parquet")
+    if record.get("cascade_srn") != __version__ or not (Path(folder) / STATE).is_dir():
+        return None
+    paths = [Path(folder) / STATE / f"{name}.parquet" for name in COLUMNS]
+    paths += [Path(folder) / f"{name}.parquet" for name in ("nodes", "merges")]
+    return {path.stem: parquet.read_table(path) for path in paths}
+
+
+def combine(old: Extracted, kept: Sequence[bool], new: Extracted | None) -> Extracted:
+    """Return the documents that are kept and new ones, numbered as in a build from all of them.
+
+    Args:
+        old: Documents of a graph. Further tables with a column ``document`` are numbered as well.
+        kept: Whether each of them is kept.
+        new: Documents to add.
+    """
+    np, pa = load_library("numpy"), load_library("pyarrow")
+    mask = np.asarray(kept, dtype=bool)
+    numbers = np.cumsum(mask) - 1
+    parts = [{"documents": old.tables["documents"].filter(pa.array(mask)).drop_columns("document")}]
+    names = [name for name in old.tables if name != "documents"]
+    for name in names:
+        parts[0][name] = _renumber(old.tables[name].filter(pa.array(mask[old.tables[name]["document"]])), numbers)
+    if new is not None:
+        count = new.tables["documents"].num_rows
+        shifted = np.arange(count) + parts[0]["documents"].num_rows
+        parts.append({name: _renumber(new.tables[name], shifted) for name in names})
+        parts[1]["documents"] = new.tables["documents"].drop_columns("document")
+    tables = {name: pa.concat_tables([part[name] for part in parts]) for name in parts[0]}
+    return Extracted(number_documents(tables), () if new is None else new.notes)
+
+
+def _renumber(table: pyarrow.Table, numbers: Any) -> pyarrow.Table:
+    pa = load_library("pyarrow")
+    return table.set_column(0, "document", pa.array(numbers[table["document"]], pa.int64()))

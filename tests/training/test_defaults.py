@@ -1,0 +1,36 @@
+"""The rule for batch size, steps and rates."""
+
+import math
+
+import pytest
+
+from cascade_srn.training.defaults import FEWEST_STEPS, default_training
+from cascade_srn.training.settings import TrainingSettings
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 10, 16, 20, 49, 50, 51, 100, 400, 401, 1861, 6000, 100_000])
+def test_there_are_enough_steps_and_not_too_many(n):
+    settings = TrainingSettings(**default_training(n, width=384))
+    steps = settings.epochs * math.ceil(max(1, n) / settings.batch_size)
+    assert steps >= FEWEST_STEPS
+    assert settings.epochs * n <= max(10 * n, 56_000 + n)
+
+
+def test_batches_grow_with_the_data():
+    sizes = [default_training(n, width=384)["batch_size"] for n in range(1, 3000)]
+    assert sizes == sorted(sizes)
+    assert (sizes[0], sizes[-1]) == (4, 32)
+
+
+def test_the_last_weights_count_with_a_small_dev():
+    assert default_training(20, width=384, n_dev=5)["evaluate_every"] is None
+    assert default_training(1000, width=384, n_dev=200)["evaluate_every"] == 3
+
+
+def test_wide_encoders_learn_more_slowly():
+    small, base = (default_training(100, width=width)["encoder_learning_rate"] for width in (384, 768))
+    assert base < small
+
+
+def test_epochs_can_be_given():
+    assert default_training(20, width=384, epochs=3)["epochs"] == 3
