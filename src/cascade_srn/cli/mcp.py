@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 from cascade_srn.apps.web.settings import ServeSettings, find_api_key
-from cascade_srn.cli.options import AllowedHosts, ApiKeyFile, Host, Port, Quiet, SavedModel
+from cascade_srn.cli.options import AllowedHosts, ApiKeyFile, BundledModel, Host, Port, Quiet
 from cascade_srn.cli.serve import prepare_service, print_line
 from cascade_srn.errors import require
 
 
 def mcp(
     graph: Annotated[Path | None, typer.Option(metavar="GRAPH", help="Graph to ask, written by graph build.")] = None,
-    model: SavedModel = None,
+    model: BundledModel = None,
     http: Annotated[bool, typer.Option("--http", help="Serve over HTTP. Default: standard input and output.")] = False,
     host: Host = ServeSettings.host,
     port: Port = 8002,

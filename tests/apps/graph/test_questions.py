@@ -360,8 +360,8 @@ def find_scans(plan):
 @pytest.mark.parametrize("n_nodes", [2_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_questions_about_a_node_use_indexes(tmp_path, n_nodes):
     folder = write_large_graph(tmp_path / "large", n_nodes)
-    with open_graph(folder) as graph:
-        opened = Profiled(folder, graph.record, graph._connection.cursor())
+    graph = open_graph(folder)
+    opened = Profiled(folder, graph.record, graph._connection)
     opened.scans = set()
     assert opened.overview["n_edges"] == 3 * n_nodes
     opened.scans = set()
