@@ -38,11 +38,12 @@ _SENTENCE = ("document_id", "title", "date", "score", "sentence_text", "head_tex
 def triples(
     graph: _Folder,
     head: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name or id of the head; * stands for any characters.")
+        str | None,
+        typer.Option(metavar="NAME", help="Name, id or entity type of the head; * stands for any characters."),
     ] = None,
     head_type: Annotated[str | None, typer.Option(metavar="TYPE", help="Entity type of the head.")] = None,
     relation: _Relations = None,
-    tail: Annotated[str | None, typer.Option(metavar="NAME", help="Name or id of the tail, likewise.")] = None,
+    tail: Annotated[str | None, typer.Option(metavar="NAME", help="The same of the tail.")] = None,
     tail_type: Annotated[str | None, typer.Option(metavar="TYPE", help="Entity type of the tail.")] = None,
     top: Annotated[int, typer.Option(metavar="N", min=1, help="Most rows; with --by year, of each year.")] = 30,
     by: Annotated[str | None, typer.Option(metavar="year", help="Count each year by itself.")] = None,

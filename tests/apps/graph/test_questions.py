@@ -222,6 +222,7 @@ def test_triples_by_name_and_type(graph):
     assert ends(graph.triples(head="bert crf", tail="NER")) == [used[0]]
     assert ends(graph.triples(tail="*entity*", head_type="Method")) == [used[1], used[0]]
     assert ends(graph.triples(head="*crf*", filters=Filters(relations=("USED-FOR",)))) == [used[1], used[0]]
+    assert ends(graph.triples(tail="*entity*", head="Method")) == [used[1], used[0]]  # a type of the schema
     assert ends(graph.triples(head_type="Task")) == []
     assert ends(graph.triples(tail_type="Task", limit=1)) == [used[1]]
     assert len(graph.triples()) == 6

@@ -220,7 +220,8 @@ class Graph(GraphReader):
         A symmetric relation is found from both ends, and is turned so that its ends are those asked for.
 
         Args:
-            head: Id or name of the head; a name with ``*`` stands for all nodes that match; None for any node.
+            head: Id or name of the head; a name with ``*`` stands for all nodes that match; an entity type, written as
+                in the schema, for all nodes of the type; None for any node.
             tail: The same for the tail.
             filters: Relations, minimum score and count, and years. Types are not used.
             head_type: Entity type of the head; None for any.
@@ -241,7 +242,11 @@ class Graph(GraphReader):
             self._check_years()
         self.check_labels(filters)
         values: dict[str, Any] = {"min_score": filters.min_score, "min_count": filters.min_count}
-        ends = {"head": (head, head_type), "tail": (tail, tail_type)}
+        types = {row["label"] for row in self.types}
+        ends = {
+            end: (None, name) if kind is None and name in types else (name, kind)
+            for end, name, kind in (("head", head, head_type), ("tail", tail, tail_type))
+        }
         conditions = {end: self._match(end, *given, values) for end, given in ends.items()}
         known = [end for end in ends if conditions[end] == f"{{}} = ${end}"]
         near = f"SELECT {EDGE} FROM edges"
