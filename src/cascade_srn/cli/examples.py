@@ -50,7 +50,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "graph sync": ("cascade-srn graph sync graph papers",),
     "graph trends": ("cascade-srn graph trends graph BERT LSTM --plot trends.svg",),
     "graph triples": (
-        "cascade-srn graph triples graph --head-type Method --relation USED-FOR --tail-type Task --by year --top 3",
+        "cascade-srn graph triples graph --head Method --relation USED-FOR --tail Task --by year --top 3",
         'cascade-srn graph triples graph --tail "*entity recognition*" --evidence 1 --format csv',
     ),
     "graph update": ("cascade-srn graph update graph new.jsonl",),
