@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import typer
 
 from cascade_srn.cli.benchmark import publish
-from cascade_srn.cli.options import BatchWords, Device, Precision, SavedModel
+from cascade_srn.cli.options import BatchWords, Device, Precision
 from cascade_srn.config import PRECISIONS, Settings, require_choice, require_range
 from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.extractor import Extractor
@@ -402,7 +402,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 @app.command()
 def fuzz(
-    model: SavedModel = None,
+    model: Annotated[str | None, typer.Option(help="Model folder, name or hub id.")] = None,
     texts: Annotated[int, typer.Option(help="Number of texts.")] = FuzzOptions.texts,
     skip: Annotated[
         int, typer.Option(help="Number of texts to skip first, to continue an earlier run.")

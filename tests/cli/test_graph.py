@@ -1,3 +1,5 @@
+import csv
+import io
 import json
 
 import pytest
@@ -49,6 +51,72 @@ def test_mistakes_are_reported(graph, tmp_path, capsys):
     failure(capsys, "graph", "explain", tmp_path, "x")
     assert "Did you mean" in failure(capsys, "graph", "explain", graph, "crf-metod")
     assert not (tmp_path / "g").exists()
+
+
+def test_triples(graph, capsys):
+    ask = ("graph", "triples", graph, "--head-type", "Method", "--relation", "USED-FOR")
+    assert run(*ask, "--evidence", 1) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].split() == ["head", "relation", "tail", "documents", "score"]
+    assert printed[1].split()[-2:] == ["2", "0.90"]
+    assert printed[2].startswith("    2019.a: We train a CRF")
+    assert run(*ask, "--tail", "NER", "--format", "json") == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["tail_name"], row["n_documents"]) == ("named entity recognition", 2)
+    assert run(*ask, "--by", "year", "--format", "csv", "--evidence", 1) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["year"], row["head_name"], row["document_id"]) for row in rows] == [
+        ("2019", "CRF", "2019.a"),
+        ("2020", "CRF", "2020.b"),
+    ]
+
+
+def test_neighbours(graph, capsys):
+    assert run("graph", "neighbours", graph, "CRF", "--top", 1) == 0
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) == 2
+    assert "1 more" in printed.err
+    assert run("graph", "neighbours", graph, "CRF", "--type", "Task", "--format", "csv") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_path(graph, capsys):
+    assert run("graph", "path", graph, "LSTM", "ner") == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "1. LSTM – CRF – named entity recognition"
+    assert printed[1].strip() == "CRF –COMPARE– LSTM (2)"
+    assert run("graph", "path", graph, "LSTM", "ner", "--format", "csv") == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["path"], row["step"], row["relation"]) for row in rows] == [
+        ("1", "1", "COMPARE"),
+        ("1", "2", "USED-FOR"),
+    ]
+    assert run("graph", "path", graph, "LSTM", "kernel") == 0
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "no path" in printed.err
+
+
+def test_trends(graph, tmp_path, capsys):
+    assert run("graph", "trends", graph, "CRF", "LSTM", "--plot", tmp_path / "trends.svg") == 0
+    printed = [line.rsplit(maxsplit=3) for line in capsys.readouterr().out.splitlines()]
+    assert printed[0] == ["documents", "2019", "2020", "2021"]
+    assert printed[1] == ["CRF", "1", "1", "1"]
+    assert printed[2:] == [["LSTM", "0", "1", "1"], ["all documents", "1", "1", "1"]]
+    assert (tmp_path / "trends.svg").read_text().lstrip().startswith("<?xml")
+    assert run("graph", "trends", graph, "--type", "Method", "--top", 1, "--format", "csv") == 0
+    assert {row["name"] for row in csv.DictReader(io.StringIO(capsys.readouterr().out))} == {"CRF"}
+
+
+def test_mistakes_in_questions_are_reported(graph, tmp_path, capsys):
+    assert "Did you mean" in failure(capsys, "graph", "triples", graph, "--head", "encodr")
+    assert "entity type" in failure(capsys, "graph", "triples", graph, "--head", "Method")
+    assert "Method" in failure(capsys, "graph", "triples", graph, "--head-type", "Methods")
+    assert "USED-FOR" in failure(capsys, "graph", "neighbours", graph, "CRF", "--relation", "USED")
+    failure(capsys, "graph", "path", graph, "CRF", "crf-method")
+    assert "csv" in failure(capsys, "graph", "path", graph, "CRF", "LSTM", "--format", "xml")
+    assert "year" in failure(capsys, "graph", "triples", graph, "--by", "month")
+    assert "--plot" in failure(capsys, "graph", "trends", graph, "CRF", "--plot", tmp_path / "x.gif")
 
 
 def test_documents_come_and_go(graph, tmp_path, capsys):

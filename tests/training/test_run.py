@@ -11,7 +11,7 @@ from tests.training.runs import small_recipe
 from tests.twelve_sentences import DOCUMENTS
 
 from cascade_srn import Extractor, read_documents
-from cascade_srn.config import Temperatures
+from cascade_srn.config import EncoderSettings, ModelSettings, Temperatures
 from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError
 from cascade_srn.evaluation.calibration.calibrate import SLACK
 from cascade_srn.evaluation.scores import score_documents
@@ -21,7 +21,8 @@ from cascade_srn.network.examples import examples_of
 from cascade_srn.storage.files import checksum
 from cascade_srn.training.loop import evaluate
 from cascade_srn.training.recipe import load_recipe
-from cascade_srn.training.run import Run
+from cascade_srn.training.run import Run, limit_length
+from cascade_srn.types import Document, Sentence, Span
 
 COMMAND = "cascade-srn train recipe.yaml"
 
@@ -239,3 +240,13 @@ class TestOneProcessAtATime:
             # Each look takes a new process.
             assert not (progress.finished and can_hold(recipe.output))
         assert can_hold(recipe.output)
+
+
+@pytest.mark.parametrize(("longest", "limit"), [(1, 10), (9, 11), (13, 15), (40, 46)])
+def test_a_model_finds_no_entities_that_are_much_longer_than_the_annotated_ones(longest, limit):
+    sentence = Sentence.from_words(["w"] * 50, [Span(0, 1, "A"), Span(2, 2 + longest, "A")])
+    settings = ModelSettings(EncoderSettings("fresh"))
+    limited = limit_length(settings, [Document.from_sentences([sentence])])
+    assert limited.limits.entity_words == limit
+    given = replace(settings, limits=replace(settings.limits, entity_words=7))
+    assert limit_length(given, [Document.from_sentences([sentence])]) == given

@@ -24,6 +24,7 @@ _EXTRACT, _ANNOTATE, _TRAIN, _EVALUATE, _FILES = "Extract", "Annotate", "Train",
 PANELS = {
     "extract": _EXTRACT,
     "serve": _EXTRACT,
+    "mcp": _EXTRACT,
     "select": _ANNOTATE,
     "annotate": _ANNOTATE,
     "init": _TRAIN,

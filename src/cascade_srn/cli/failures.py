@@ -38,6 +38,7 @@ EXTRAS = {
     "onnx": "export",
     "onnxscript": "export",
     "fastapi": "serve",
+    "mcp": "serve",
     "prometheus_client": "serve",
     "uvicorn": "serve",
     "tensorboard": "train",

@@ -1,4 +1,4 @@
-"""``cascade-srn graph``: build a knowledge graph from extracted documents, and look at it."""
+"""``cascade-srn graph``: build a knowledge graph from extracted documents, ask it, and export it."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -6,12 +6,13 @@ from typing import Annotated, Any
 import typer
 
 from cascade_srn.cli.failures import join_lines
+from cascade_srn.cli.graph_ask import neighbours, path, trends, triples
 from cascade_srn.cli.graph_change import print_report, remove, sync, update
 from cascade_srn.cli.graph_serve import serve
 from cascade_srn.cli.options import make_settings
 
-app = typer.Typer(help="Build, change, explain, export and explore knowledge graphs.", no_args_is_help=True)
-for command in (serve, update, remove, sync):
+app = typer.Typer(help="Build, change, ask, export and explore knowledge graphs.", no_args_is_help=True)
+for command in (triples, neighbours, path, trends, serve, update, remove, sync):
     app.command()(command)
 
 # Typed here, since importing the exports would slow down the help.

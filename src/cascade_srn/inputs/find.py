@@ -180,7 +180,9 @@ def connect(address: str) -> tuple[Any, str]:
     try:
         fs, path = fsspec.core.url_to_fs(address)
     except ImportError as error:
-        package = fsspec.registry.known_implementations.get(protocol, {}).get("class", "").split(".")[0]
+        from fsspec.registry import known_implementations  # the module is hidden by its variable of the same name
+
+        package = known_implementations.get(protocol, {}).get("class", "").split(".")[0]
         if package == "fsspec":  # the file system is there, but not what it needs
             package = str(getattr(error.__cause__, "name", None) or "").split(".")[0]
         hint = f"Run pip install {package}" if package else "Install the package of its file system"

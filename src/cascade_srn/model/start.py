@@ -101,12 +101,13 @@ class Start:
     def complete(self, given: Mapping[str, Any], where: str = "model") -> ModelSettings:
         """Return settings with ``given`` values, by name as in a recipe, and those of the trained model for the rest.
 
-        Thresholds, temperatures, overlaps and constraints are not taken from the trained model.
+        Thresholds, temperatures, overlaps, constraints and the longest entity are not taken from the trained model.
 
         Raises:
             ConfigError: If a given value contradicts the architecture of the trained model.
         """
         own = {key: value for key, value in self.settings.to_dict().items() if key not in _CHOSEN_ON_DEV}
+        own["limits"].pop("entity_words")  # by the entities of the trained model
         settings = ModelSettings.from_dict(_merge(own, given), where)
         self.check(settings)
         return settings

@@ -11,7 +11,7 @@ from typing import Any
 from accelerate import Accelerator
 from torch import Tensor
 
-from cascade_srn.config import FRESH
+from cascade_srn.config import FRESH, ModelSettings, SearchLimits
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.evaluation.calibration.calibrate import calibrate
@@ -42,6 +42,9 @@ from cascade_srn.training.recipe import FreshEncoderSettings, Recipe
 from cascade_srn.training.run_folder import BEST, CURVES, DATA, ENVIRONMENT, PREFLIGHT, RunFolder
 from cascade_srn.training.settings import DistillationSettings, TrainingSettings
 from cascade_srn.types import Document
+
+# Lowest limit on the words of an entity, because few annotations have few long entities.
+_SHORTEST_LIMIT = 10
 
 
 def train(
@@ -113,7 +116,7 @@ def create_model(
     All processes must call this. A fresh encoder is passed to them through the shared ``folder``. ``start`` is the
     trained model that the recipe names.
     """
-    settings, seed = recipe.model, recipe.training.seed
+    settings, seed = limit_length(recipe.model, corpus.train), recipe.training.seed
     if start is not None:
         return start.build(corpus.schema, settings, seed=seed)
     if settings.encoder.name != FRESH:
@@ -122,6 +125,19 @@ def create_model(
         named = replace(settings, encoder=replace(settings.encoder, name=name))
         # The encoder's folder is temporary, so the model keeps the name in the recipe.
         return replace(Model.create(named, corpus.schema, seed=seed), settings=settings)
+
+
+def limit_length(settings: ModelSettings, documents: Iterable[Document]) -> ModelSettings:
+    """Return settings with which a model finds no entities that are much longer than the longest annotated one.
+
+    In text without punctuation it would else join the words of whole sentences. A limit of the recipe is kept.
+    """
+    if settings.limits.entity_words != SearchLimits.entity_words:
+        return settings
+    lengths = (e.end - e.start for document in documents for sentence in document.sentences for e in sentence.entities)
+    longest = max(lengths, default=0)
+    n_words = max(_SHORTEST_LIMIT, longest + 2, round(1.15 * longest))
+    return replace(settings, limits=replace(settings.limits, entity_words=n_words))
 
 
 @contextmanager

@@ -44,7 +44,7 @@ class SuggestedEncoder:
     width: int = 384
 
 
-# By language and size. The small English encoder was measured on one ARM core, in batches of four sentences of 14 words;
+# By language and size. The small English encoder was measured on one ARM core, in batches of 4 sentences of 14 words;
 # the others are estimated by their number of operations.
 ENCODERS = {
     ("English", "small"): SuggestedEncoder("sentence-transformers/all-MiniLM-L6-v2", 10),

@@ -8,7 +8,6 @@ pytest.importorskip("duckdb")
 
 from cascade_srn import Document, Sentence, Span, Triple
 from cascade_srn.apps.graph import GraphSettings, build, open_graph
-from cascade_srn.apps.graph.explore import Explorer
 from cascade_srn.apps.graph.generic import find_antecedents
 from cascade_srn.formats.jsonl import to_record
 from cascade_srn.types import Mention
@@ -49,8 +48,8 @@ def test_relations_of_generic_mentions_count_for_what_they_stand_for(tmp_path):
 
 def test_pronouns_are_no_names(tmp_path):
     _, folder = built(tmp_path, document(), coreference=True)
-    explorer = Explorer(folder)
-    assert [form["text"] for form in explorer.node("crf-method")["forms"]] == ["CRF"]
+    explorer = open_graph(folder)
+    assert [form["text"] for form in explorer.describe("crf-method")["forms"]] == ["CRF"]
     assert explorer.search("it") == []
     explorer.close()
 

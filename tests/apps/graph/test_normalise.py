@@ -39,6 +39,7 @@ SAME = [
     ("soft\u00adware", "software"),
 ]
 DIFFERENT = [
+    ("pointwise", "pointwize"),
     ("US", "us"),
     ("IT", "it"),
     ("C", "C++"),

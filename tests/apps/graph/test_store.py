@@ -3,6 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from cascade_srn.apps.graph.filters import Filters
 from cascade_srn.apps.graph.store import check_target, open_graph, read_record, write_graph
 from cascade_srn.apps.graph.tables import TABLES, table_schema
 from cascade_srn.errors import DataError
@@ -42,18 +43,6 @@ def test_columns_of_the_same_name_are_all_returned(graph):
         assert (row["label"], row["label_1"]) == (graph.edge(row["edge"])["label"], graph.node(row["head"])["label"])
 
 
-def test_search_finds_names_words_inside_and_other_forms(graph):
-    def names(text, **options):
-        return [row["node"] for row in graph.search(text, **options)]
-
-    assert names("CRF") == ["crf-method", "bert-crf-method", "b-bert-crf-b-method"]
-    assert names("Entity") == ["named-entity-recognition-task"]
-    assert names("ner") == ["named-entity-recognition-task"]
-    assert names("", limit=1) == ["bert-crf-method"]
-    assert names("", label="Task") == ["named-entity-recognition-task"]
-    assert names("%") == []
-
-
 def test_an_unknown_node_suggests_one(graph):
     with pytest.raises(DataError) as caught:
         graph.node("crf-metho")
@@ -63,22 +52,22 @@ def test_an_unknown_node_suggests_one(graph):
 
 
 def test_neighbours_are_filtered(graph):
-    def ends(**options):
-        return {row["neighbour"] for row in graph.neighbours("bert-crf-method", **options)}
+    def ends(**filters):
+        return {row["neighbour"] for row in graph.neighbours("bert-crf-method", Filters(**filters))}
 
     assert ends() == {"crf-method", "lstm-method", "named-entity-recognition-task"}
-    assert ends(relations=["COMPARE"]) == {"lstm-method"}
-    assert ends(labels=["Task"]) == {"named-entity-recognition-task"}
+    assert ends(relations=("COMPARE",)) == {"lstm-method"}
+    assert ends(types=("Task",)) == {"named-entity-recognition-task"}
     assert ends(min_score=0.75) == {"crf-method", "named-entity-recognition-task"}
     assert ends(min_count=2) == set()
-    assert ends(first_date="2020") == {"lstm-method", "named-entity-recognition-task"}
-    assert ends(last_date="2019") == {"crf-method"}
+    assert ends(first_year=2020) == {"lstm-method", "named-entity-recognition-task"}
+    assert ends(last_year=2019) == {"crf-method"}
     assert len(graph.neighbours("bert-crf-method", limit=1)) == 1
 
 
 def test_a_score_that_equals_the_minimum_passes(graph):
     # Scores are stored with single precision, and 0.9 is a little less than that there.
-    assert [row["neighbour"] for row in graph.neighbours("crf-method", min_score=0.9)] == [
+    assert [row["neighbour"] for row in graph.neighbours("CRF", Filters(min_score=0.9))] == [
         "named-entity-recognition-task"
     ]
     assert graph.to_networkx(min_score=0.9).number_of_edges() == 1

@@ -33,6 +33,13 @@ _MAX_LENGTH = 10
 # Words that a long form neither begins nor ends with.
 _EDGE_LIST = "of and or for in on by with to from as is are we using"
 _EDGES = DETERMINERS | frozenset(_EDGE_LIST.split())
+_WORD = re.compile(r"[^\W_]+")
+_HYPHENS = "-‐‑–"
+_JOINTS = f"{_HYPHENS}/&'’"
+# Words that an acronym often leaves out, and words that it writes as a digit.
+_SMALL_LIST = "of and for in on the to with a an by from at"
+_SMALL = frozenset(_SMALL_LIST.split())
+_NUMBERS = {"2": "to", "4": "for"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +104,13 @@ def is_short_form(text: str) -> bool:
 def find_long_form(short: str, before: str) -> int | None:
     """Return where the long form of an acronym starts in the text before it; None if there is none.
 
-    The characters of the acronym are matched from the right. The first one must begin a word.
+    If the words before it begin with its letters, one for each word, they are the long form: "proximal policy
+    optimization (PPO)". Otherwise, the characters of the acronym are matched from the right, and the first one must
+    begin a word.
     """
+    at_initials = _match_initials(short, before)
+    if at_initials is not None:
+        return at_initials
     words = list(re.finditer(r"\S+", before))
     n_words = min(len(short) + 5, 2 * len(short))
     if not words:
@@ -120,6 +132,42 @@ def find_long_form(short: str, before: str) -> int | None:
         if before[at].casefold() != short[0].casefold():
             return None
     return at if _is_plausible(short, before[at:].strip()) else None
+
+
+def _match_initials(short: str, before: str) -> int | None:
+    """Return where words start whose first letters are the acronym; None if there are no such words.
+
+    Small words may be left out: "bag of words (BW)". 2 and 4 stand for "to" and "for".
+    """
+    letters = [char for char in short.casefold() if char.isalnum()]
+    words = list(_WORD.finditer(before))[-2 * len(letters) :]
+
+    def match(n_letters: int, n_words: int) -> int | None:
+        """Return the first word of a match of the first letters that ends with a word."""
+        if not n_letters:
+            return n_words
+        if not n_words or (n_words < len(words) and not _is_joined(before, words[n_words - 1], words[n_words])):
+            return None
+        letter, word = letters[n_letters - 1], words[n_words - 1][0].casefold()
+        found = None
+        if word[0] == letter or _NUMBERS.get(letter) == word:
+            found = match(n_letters - 1, n_words - 1)
+        if found is None and word in _SMALL and n_letters < len(letters):
+            found = match(n_letters, n_words - 1)
+        return found
+
+    first = match(len(letters), len(words))
+    if first is None or len(words) - first < 2 or before[words[-1].end() :].strip():
+        return None
+    at, word = words[first].start(), words[first][0].casefold()
+    if at and before[at - 1] in _HYPHENS:
+        return None  # a part of a compound
+    # "in-context learning", but not "in machine translation".
+    return None if word in _EDGES and before[words[first].end()] not in _HYPHENS else at
+
+
+def _is_joined(text: str, one: re.Match[str], other: re.Match[str]) -> bool:
+    return all(char.isspace() or char in _JOINTS for char in text[one.end() : other.start()])
 
 
 def _is_plausible(short: str, long: str) -> bool:

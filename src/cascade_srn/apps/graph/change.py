@@ -51,8 +51,9 @@ def update(graph: str | Path, corpora: str | Path | Sequence[str | Path]) -> Gra
         new = load(given, sources.settings, check_fields=False)
         _check_model(sources.extracted, new)
         replaced = _find_replaced(sources.extracted, new)
-        added = new.tables["documents"].num_rows
-        return write_change(graph, sources, replaced, new, added=added, replaced=len(replaced))
+        known = set(sources.extracted.tables["documents"]["document_id"].to_pylist())
+        n_new = sum(name not in known for name in new.tables["documents"]["document_id"].to_pylist())
+        return write_change(graph, sources, replaced, new, added=n_new + len(replaced), replaced=len(replaced))
 
 
 def remove(graph: str | Path, ids: Iterable[str] = (), *, file: str | None = None) -> GraphReport:

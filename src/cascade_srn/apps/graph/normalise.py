@@ -24,7 +24,7 @@ _HYPHEN = re.compile(r"(?<=\w)[-_]+(?=[\w+#*%$@&(])")
 _DIVIDED = re.compile(r"(?<=[a-z])- (?!(?:and|or|to)\b)(?=[a-z])")
 _DIGITS_APART = re.compile(r"(?<=\d) (?=\d)")
 _BRITISH = (
-    (re.compile(r"is(ations?|ational|ing|ed|ers?|e|es|able|ability)$"), r"iz\1"),
+    (re.compile(r"(?<!w)is(ations?|ational|ing|ed|ers?|e|es|able|ability)$"), r"iz\1"),
     (re.compile(r"(label|model|travel|signal|level|channel|cancel|counsel)l(ing|ed|er|ers|or|ors)$"), r"\1\2"),
     (re.compile(r"^(dia|cata|ana|mono)logue"), r"\1log"),
     (re.compile(r"^(judg|acknowledg)ement"), r"\1ment"),

@@ -9,7 +9,7 @@ from cascade_srn.errors import require
 if TYPE_CHECKING:
     import pyarrow
 
-GRAPH_VERSION = 2
+GRAPH_VERSION = 3
 """Version of the columns. It changes when a column is removed or changes its meaning."""
 STEPS = ("text", "type", "head", "acronym", "fuzzy", "alias", "manual")
 """Steps of the resolution, in their order."""
@@ -55,7 +55,7 @@ _COLUMNS = {
 TABLES = tuple(_COLUMNS)
 # Looked up by readers one value at a time.
 _INDEXES = "nodes.node mentions.node edges.edge edges.head edges.tail evidence.edge merges.node documents.document"
-INDEXES = tuple(index.split(".") for index in f"{_INDEXES} documents.document_id".split())
+INDEXES = tuple(index.split(".") for index in f"{_INDEXES} documents.document_id forms.folded".split())
 
 
 def load_library(name: str) -> Any:

@@ -12,16 +12,19 @@ from tests.apps.graph.explorer.live_graph import live_graph
 from tests.apps.graph.explorer.made_graph import MARKUP, node_id
 from tests.apps.web.live_app import PATIENCE
 
-from cascade_srn.apps.graph.explore import MAX_CENTRES, Explorer
 from cascade_srn.apps.graph.explorer import app
+from cascade_srn.apps.graph.explorer.app import MAX_CENTRES
 from cascade_srn.apps.graph.explorer.evidence import draw_evidence, graph_schema
+from cascade_srn.apps.graph.filters import Filters
+from cascade_srn.apps.graph.questions import Graph
+from cascade_srn.apps.graph.store import open_graph
 from cascade_srn.apps.web.assets import page_assets
 from cascade_srn.apps.web.middleware import HEADERS
 from cascade_srn.apps.web.settings import ServeSettings
 
 NER = node_id("named entity recognition")
 PATHS = ("overview", "search", "node", "neighbourhood", "neighbourhood.csv", "evidence", "evidence.csv", "ranking")
-PATHS += ("ranking.csv",)
+PATHS += ("ranking.csv", "communities", "path", "triples", "triples.csv", "trends")
 
 
 def find_edge(explored):
@@ -37,13 +40,13 @@ def read_table(answer):
 
 
 def test_answers_are_those_of_the_graph(explored, made_graph):
-    explorer = Explorer(made_graph)
-    assert explored.get("/api/overview").json() == explorer.overview
-    assert explored.get("/api/search", params={"q": "ner"}).json() == {"nodes": explorer.search("ner")}
-    assert explored.get("/api/node", params={"node": NER}).json() == explorer.node(NER)
+    graph = open_graph(made_graph)
+    assert explored.get("/api/overview").json() == graph.overview
+    assert explored.get("/api/search", params={"q": "ner"}).json() == {"nodes": graph.search("ner")}
+    assert explored.get("/api/node", params={"node": NER}).json() == graph.describe(NER)
     found = explored.get("/api/neighbourhood", params={"node": NER, "limit": 5}).json()
-    assert found == explorer.neighbourhood([NER], limit=5)
-    explorer.close()
+    assert found == graph.neighbourhood([NER], limit=5)
+    graph.close()
 
 
 def test_filters_arrive(explored):
@@ -74,6 +77,30 @@ def test_rankings(explored):
     assert found["total"] >= len(counts) > 3
     shared = explored.get("/api/ranking", params={"node": NER, "type": "Material"}).json()
     assert {row["label"] for row in shared["rows"]} == {"Material"}
+
+
+def test_paths_triples_and_trends(explored, made_graph):
+    crf = node_id("conditional random field")
+    with open_graph(made_graph) as graph:
+        found = explored.get("/api/path", params={"start": "NER", "end": crf, "limit": 2}).json()
+        assert found == {"paths": graph.paths(NER, crf, limit=2)}
+        assert found["paths"][0]["steps"][0]["evidence"][0]["sentence_text"]
+        asked = {"tail": "ner", "head_type": "Method", "relation": "USED-FOR", "by_year": True, "limit": 2}
+        rows = graph.triples(
+            tail=NER, head_type="Method", filters=Filters(relations=("USED-FOR",)), by_year=True, limit=2
+        )
+        assert explored.get("/api/triples", params=asked).json() == {"triples": rows}
+        table = read_table(explored.get("/api/triples.csv", params=asked))
+        assert [(row["year"], row["head_name"]) for row in table] == [
+            (str(row["year"]), row["head_name"]) for row in rows
+        ]
+        asked = {"node": ["NER", crf], "first_year": 2018}
+        assert explored.get("/api/trends", params=asked).json()["trends"] == graph.trends(
+            [NER, crf], Filters(first_year=2018)
+        )
+        assert explored.get("/api/communities").json() == graph.communities
+    unknown = explored.get("/api/path", params={"start": "nothing like this", "end": crf})
+    assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "not_in_graph")
 
 
 def test_spreadsheets_run_no_text_of_a_table():
@@ -170,7 +197,7 @@ def test_questions_at_work_are_limited(made_graph, monkeypatch):
         return []
 
     monkeypatch.setattr(app, "TURN_SECONDS", 0.2)
-    monkeypatch.setattr(Explorer, "search", search)
+    monkeypatch.setattr(Graph, "search", search)
     with live_graph(made_graph) as client, ThreadPoolExecutor(app.MAX_QUESTIONS) as pool:
         at_work = [pool.submit(client.get, "/api/search?q=a") for _ in range(app.MAX_QUESTIONS)]
         for _ in at_work:

@@ -79,6 +79,36 @@ def search(page, text):
     page.locator("#completions [role=option]").first.wait_for()
 
 
+def test_paths_between_two_entities(opened):
+    fragment = f"#node={quote(NER)}&view=path&start=NER&end={quote(CRF)}"
+    with opened(fragment, expected=["404"]) as page:
+        page.locator("#paths .steps li").first.wait_for()
+        assert page.input_value("#path-start") == "NER"
+        page.locator("#paths .steps .evidence-button").first.click()
+        page.locator("#card .evidence li").first.wait_for()
+        page.fill("#path-end", "nothing like this")
+        page.click("#path-form button")
+        page.locator("#paths .nothing", has_text="no node has the name").wait_for()
+        page.go_back()
+        page.locator("#paths .steps li").first.wait_for()
+        page.locator("#paths >> text=Show as graph").first.click()
+        settle(page)
+        assert {NER, CRF} <= shown_nodes(page)
+
+
+def test_overview_of_the_whole_graph(opened):
+    with opened("#view=overview") as page:
+        page.locator("#communities tbody tr").first.wait_for()
+        drawn = "document.getElementById('overview-canvas')._cyreg.cy"
+        wait(page, f"{drawn}.nodes().length > 5 && {drawn}.edges().length > 5")
+        # The table is below the drawing.
+        boxes = [page.locator(name).bounding_box() for name in ("#view-overview .stage", "#communities")]
+        assert boxes[0]["y"] + boxes[0]["height"] <= boxes[1]["y"] + 1
+        page.locator("#communities >> text=Show").first.click()
+        settle(page)
+        assert shown_nodes(page)
+
+
 def test_search_completes_and_starts_a_view(opened):
     with opened() as page:
         page.locator("#best button").first.wait_for()

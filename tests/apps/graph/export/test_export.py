@@ -32,9 +32,12 @@ def as_text(value):
 
 def test_csv_has_the_rows_of_the_tables(any_graph, tmp_path):
     export_graph(any_graph, tmp_path / "tables", "csv")
+    names = {row["node"]: row["name"] for row in any_graph.query("SELECT node, name FROM nodes")}
     for table in ("nodes", "edges", "mentions", "evidence", "documents"):
         rows = any_graph.query(f"SELECT * FROM {table}")
         for row in rows:
+            if table == "edges":
+                row |= {f"{end}_name": names[row[end]] for end in ("head", "tail")}
             row |= {name: round(value, 6) for name, value in row.items() if isinstance(value, float)}
         texts = [{name: as_text(value) for name, value in row.items()} for row in rows]
         found = read_csv(tmp_path / "tables" / f"{table}.csv")

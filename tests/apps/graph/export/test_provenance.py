@@ -21,10 +21,9 @@ from cascade_srn.apps.corpus.inputs import RowReader
 from cascade_srn.apps.corpus.job import run
 from cascade_srn.apps.corpus.writing import ShardTables
 from cascade_srn.apps.graph import GraphSettings, build, open_graph
-from cascade_srn.apps.graph.explore import Explorer
-from cascade_srn.apps.graph.explore_sql import Filters
 from cascade_srn.apps.graph.export import FORMATS, export_graph
 from cascade_srn.apps.graph.export.rdf import PREFIXES
+from cascade_srn.apps.graph.filters import Filters
 
 duckdb = pytest.importorskip("duckdb")
 networkx = pytest.importorskip("networkx")
@@ -115,7 +114,7 @@ def test_exports_and_explorer_have_the_documents_facts_and_mentions_of_the_input
         assert tables.places() == set(expected)
         assert tables.facts == expected_facts(expected, store_text)
         assert tables.mentions == expected_mentions(expected)
-        check_explorer(folder / "graph", tables)
+        check_questions(folder / "graph", tables)
         for name in FORMATS:
             report = export_graph(graph, folder / name, name)
             check = CHECKS[name]
@@ -191,31 +190,31 @@ def expected_mentions(expected):
     )
 
 
-def check_explorer(folder, tables):
-    explorer = Explorer(folder)
+def check_questions(folder, tables):
+    graph = open_graph(folder)
     try:
         found = Counter()
         for edge, row in tables.edges.items():
-            answer = explorer.evidence(edge, limit=1000)
-            assert answer["total"] == len(answer["evidence"]) == row["n"]
-            for each in answer["evidence"]:
+            answer = graph.evidence(edge, limit=1000)
+            assert answer[0]["total"] == len(answer) == row["n"]
+            for each in answer:
                 place = each["input"], each["row"]
                 assert place == tables.place(each["document"])
                 found[(*place, row["label"], *offsets(each), each["sentence_text"])] += 1
         assert found == tables.facts
         for node, own in tables.by_node.items():
-            ranked = explorer.ranking(node=node, limit=1000)["rows"]
+            ranked = graph.ranking(node=node, limit=1000)["rows"]
             beside = {other: len(set(own) & set(rows)) for other, rows in tables.by_node.items() if other != node}
             counts = {row["node"]: row["n_documents"] for row in ranked}
             assert counts == {other: count for other, count in beside.items() if count}
         dated = {number for number, row in tables.documents.items() if row["date"]}
-        shown = explorer.neighbourhood(list(tables.nodes), Filters(first_year=int(DATE)), limit=200)["edges"]
+        shown = graph.neighbourhood(list(tables.nodes), Filters(first_year=int(DATE)), limit=200)["edges"]
         rows = {edge: [number for number in found if number in dated] for edge, found in tables.by_edge.items()}
         assert {row["edge"]: (row["n"], row["n_documents"]) for row in shown} == {
             edge: (len(found), len(set(found))) for edge, found in rows.items() if found
         }
     finally:
-        explorer.close()
+        graph.close()
 
 
 def check_networkx(path, tables, report):

@@ -12,9 +12,12 @@ from fastapi import APIRouter, Depends, FastAPI, Query
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from cascade_srn.apps.graph.explore import MAX_CENTRES, MAX_NEIGHBOURS, MAX_ROWS, Explorer, NotInGraph, with_names
-from cascade_srn.apps.graph.explore_sql import Filters
 from cascade_srn.apps.graph.explorer.evidence import draw_evidence, graph_schema
+from cascade_srn.apps.graph.filters import Filters
+from cascade_srn.apps.graph.paths import MAX_LENGTH
+from cascade_srn.apps.graph.questions import Graph, without
+from cascade_srn.apps.graph.reader import NotInGraph
+from cascade_srn.apps.graph.store import open_graph
 from cascade_srn.apps.web.app import WebPart, create_web_app, error_responses
 from cascade_srn.apps.web.assets import page_assets, show_links
 from cascade_srn.apps.web.metrics import Metrics
@@ -24,7 +27,9 @@ from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.errors import CascadeError
 from cascade_srn.formats.table import escape_row
 
-DESCRIPTION = "Neighbourhoods, evidence and rankings of a graph. Every error has the same form: a code and a message."
+DESCRIPTION = (
+    "Neighbourhoods, paths, evidence and rankings of a graph. Every error has the same form: a code and a message."
+)
 EDGE_COLUMNS = (
     *("head", "head_name", "head_label", "label", "tail", "tail_name", "tail_label", "n", "n_documents"),
     *("best_score", "mean_score", "first_date", "last_date", "symmetric", "flag"),
@@ -34,6 +39,8 @@ EVIDENCE_COLUMNS = (
     *("document", "document_id", "title", "date", "score", "sentence_text", "sentence_start", "sentence_end"),
     *("head_text", "head_start", "head_end", "tail_text", "tail_start", "tail_end", "model", "version"),
 )
+# Bounds of an answer.
+MAX_CENTRES, MAX_NEIGHBOURS, MAX_ROWS = 40, 200, 1000
 # Questions that the database works on at the same time, and the seconds that others wait for their turn.
 MAX_QUESTIONS, TURN_SECONDS = 4, 2.0
 ERRORS = error_responses(
@@ -114,6 +121,41 @@ class EvidenceForm(FilterForm):
     offset: Offset = 0
 
 
+class PathForm(FilterForm):
+    """The shortest paths between two nodes. `type` is the type of the nodes between."""
+
+    start: Annotated[Text, Field(description="Id or name of the first node.")]
+    end: Annotated[Text, Field(description="Id or name of the last node.")]
+    without: Annotated[list[Text], Field(max_length=MAX_CENTRES, description="Nodes that must not be on the way.")] = []
+    max_length: Annotated[int, Field(ge=1, le=MAX_LENGTH, description="Most edges of a path.")] = 5
+    limit: Annotated[int, Field(ge=1, le=20)] = 5
+
+
+class TriplesForm(FilterForm):
+    """Relations by their ends. `type` is not used."""
+
+    head: Annotated[Text | None, Field(description="Id or name of the head; * stands for any characters.")] = None
+    tail: Annotated[Text | None, Field(description="Id or name of the tail, likewise.")] = None
+    head_type: Annotated[Text | None, Field(description="Entity type of the head.")] = None
+    tail_type: Annotated[Text | None, Field(description="Entity type of the tail.")] = None
+    by_year: Annotated[bool, Field(description="Count each year by itself.")] = False
+    evidence: Annotated[int, Field(ge=0, le=10, description="Sentences of each row.")] = 0
+    limit: Annotated[int, Field(ge=1, le=MAX_ROWS)] = 30
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of ``Graph.triples``."""
+        names = ("head", "tail", "head_type", "tail_type", "by_year", "evidence", "limit")
+        return {name: getattr(self, name) for name in names} | {"filters": self.filters()}
+
+
+class TrendsForm(QueryForm):
+    """Nodes whose documents are counted by year."""
+
+    node: Annotated[list[Text], Field(min_length=1, max_length=MAX_CENTRES, description="Ids or names of nodes.")]
+    first_year: Annotated[Year, Field(description="First year.")] = None
+    last_year: Annotated[Year, Field(description="Last year.")] = None
+
+
 class RankingForm(FilterForm):
     """A ranking of nodes: of all, of those in the documents of a node, or of those with a relation to a node.
 
@@ -130,7 +172,7 @@ class RankingForm(FilterForm):
     offset: Offset = 0
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments of ``Explorer.ranking``."""
+        """Return the arguments of ``Graph.ranking``."""
         return {
             "type": next(iter(self.type), None),
             "relation": next(iter(self.relation), None),
@@ -147,20 +189,20 @@ class RankingForm(FilterForm):
         }
 
 
-def create_explorer(explorer: Explorer, settings: ServeSettings | None = None) -> FastAPI:
+def create_explorer(graph: Graph, settings: ServeSettings | None = None) -> FastAPI:
     """Make the ASGI application that serves a graph.
 
     The database is closed with the lifespan of the application.
 
     Args:
-        explorer: The graph.
+        graph: The graph.
         settings: Settings of the service; those about the model are not used.
 
     Example:
-        >>> app = create_explorer(Explorer("graph"))  # doctest: +SKIP
+        >>> app = create_explorer(open_graph("graph"))  # doctest: +SKIP
     """
     settings = ServeSettings() if settings is None else settings
-    own = WebPart(graph_routes(explorer), page_assets("graph/explorer/page"), close=explorer.close)
+    own = WebPart(graph_routes(graph), page_assets("graph/explorer/page"), close=graph.close)
     return create_web_app(own, settings, Metrics(), title="cascade-srn graph", description=DESCRIPTION)
 
 
@@ -169,8 +211,8 @@ def explorer_part(folder: str | Path) -> WebPart:
     assets = page_assets("graph/explorer/page")
     index = assets["/index.html"]
     assets["/index.html"] = show_links(replace(index, content=index.content.replace(b'href="docs"', b'href="../docs"')))
-    explorer = Explorer(folder)
-    return WebPart(graph_routes(explorer), assets, close=explorer.close)
+    graph = open_graph(folder)
+    return WebPart(graph_routes(graph), assets, close=graph.close)
 
 
 def serve_graph(
@@ -188,11 +230,11 @@ def serve_graph(
         ConfigError: The service cannot listen on the address, or an extra is missing.
     """
     settings = ServeSettings() if settings is None else settings
-    app = create_explorer(Explorer(folder), settings)
+    app = create_explorer(open_graph(folder), settings)
     serve_app(app, settings, on_ready=on_ready)
 
 
-def graph_routes(explorer: Explorer) -> APIRouter:
+def graph_routes(graph: Graph) -> APIRouter:
     """Make the routes of all questions to a graph.
 
     They are plain functions, which the framework runs in threads, because the database blocks. Their number at work is
@@ -213,35 +255,34 @@ def graph_routes(explorer: Explorer) -> APIRouter:
             turns.release()
 
     router = APIRouter(prefix="/api", responses=ERRORS, dependencies=[Depends(take_turn)])
-    schema = graph_schema(explorer.overview)
+    schema = graph_schema(graph.overview)
 
     @router.get("/overview")
     def overview() -> Response:
         """Return numbers, labels and years of the graph, and its best-connected nodes."""
-        return json_response(explorer.overview)
+        return json_response(graph.overview)
 
     @router.get("/search")
     def search(form: Annotated[SearchForm, Query()]) -> Response:
         """Find nodes by the beginning or a part of a name, best first. `form` is the form that matches."""
-        return _answer(lambda: {"nodes": explorer.search(form.q, types=form.type, limit=form.limit)})
+        return _answer(lambda: {"nodes": graph.search(form.q, types=form.type, limit=form.limit)})
 
     @router.get("/node")
     def node(form: Annotated[NodeForm, Query()]) -> Response:
         """Return a node with its forms in the texts, the reasons of its merges, and its relations by type."""
-        return _answer(lambda: explorer.node(form.node))
+        return _answer(lambda: graph.describe(form.node))
 
     @router.get("/neighbourhood")
     def neighbourhood(form: Annotated[NeighbourhoodForm, Query()]) -> Response:
         """Return nodes, their best neighbours, and the edges between all of them."""
-        return _answer(lambda: explorer.neighbourhood(form.node, form.filters(), limit=form.limit))
+        return _answer(lambda: graph.neighbourhood(form.node, form.filters(), limit=form.limit))
 
     @router.get("/neighbourhood.csv", response_class=Response, responses=CSV_RESPONSE)
     def neighbourhood_csv(form: Annotated[NeighbourhoodForm, Query()]) -> Response:
         """Return the edges of a neighbourhood as a table."""
 
         def find() -> list[dict[str, Any]]:
-            found = explorer.neighbourhood(form.node, form.filters(), limit=form.limit)
-            return with_names(found["edges"], found["nodes"])
+            return graph.with_names(graph.neighbourhood(form.node, form.filters(), limit=form.limit)["edges"])
 
         return _table("edges.csv", EDGE_COLUMNS, find)
 
@@ -250,10 +291,12 @@ def graph_routes(explorer: Explorer) -> APIRouter:
         """Return the sentences that an edge comes from. `drawing` is an HTML fragment that needs /stylesheet.css."""
 
         def find() -> dict[str, Any]:
-            found = explorer.evidence(form.edge, form.filters(), limit=form.limit, offset=form.offset)
-            label = found["edge"]["label"]
-            rows = [{**row, "drawing": draw_evidence(row, label, schema)} for row in found["evidence"]]
-            return {**found, "evidence": rows}
+            edge = graph.edge(form.edge)
+            rows = graph.evidence(form.edge, form.filters(), limit=form.limit, offset=form.offset)
+            drawn = [
+                without(row, "edge", "total") | {"drawing": draw_evidence(row, edge["label"], schema)} for row in rows
+            ]
+            return {"edge": edge, "total": rows[0]["total"] if rows else 0, "evidence": drawn}
 
         return _answer(find)
 
@@ -263,18 +306,50 @@ def graph_routes(explorer: Explorer) -> APIRouter:
         return _table(
             "evidence.csv",
             EVIDENCE_COLUMNS,
-            lambda: explorer.evidence(form.edge, form.filters(), limit=form.limit, offset=form.offset)["evidence"],
+            lambda: graph.evidence(form.edge, form.filters(), limit=form.limit, offset=form.offset),
         )
+
+    @router.get("/communities")
+    def communities() -> Response:
+        """Return the best-connected nodes of the whole graph, the edges between them, and their communities."""
+        return _answer(lambda: graph.communities)
+
+    @router.get("/path")
+    def path(form: Annotated[PathForm, Query()]) -> Response:
+        """Find the shortest paths between two nodes, with the best sentence of each step."""
+
+        def find() -> dict[str, Any]:
+            limits = {"max_length": form.max_length, "limit": form.limit}
+            return {"paths": graph.paths(form.start, form.end, form.filters(), without=form.without, **limits)}
+
+        return _answer(find)
+
+    @router.get("/triples")
+    def triples(form: Annotated[TriplesForm, Query()]) -> Response:
+        """Return relations by their ends and type, those in the most documents first."""
+        return _answer(lambda: {"triples": graph.triples(**form.arguments())})
+
+    @router.get("/triples.csv", response_class=Response, responses=CSV_RESPONSE)
+    def triples_csv(form: Annotated[TriplesForm, Query()]) -> Response:
+        """Return relations by their ends and type as a table."""
+        columns = ("year", *EDGE_COLUMNS) if form.by_year else EDGE_COLUMNS
+        return _table("triples.csv", columns, lambda: graph.triples(**form.arguments()))
+
+    @router.get("/trends")
+    def trends(form: Annotated[TrendsForm, Query()]) -> Response:
+        """Count the documents of each year that mention nodes."""
+        years = Filters(first_year=form.first_year, last_year=form.last_year)
+        return _answer(lambda: {"trends": graph.trends(form.node, years)})
 
     @router.get("/ranking")
     def ranking(form: Annotated[RankingForm, Query()]) -> Response:
         """Rank nodes by the number of documents."""
-        return _answer(lambda: explorer.ranking(**form.arguments()))
+        return _answer(lambda: graph.ranking(**form.arguments()))
 
     @router.get("/ranking.csv", response_class=Response, responses=CSV_RESPONSE)
     def ranking_csv(form: Annotated[RankingForm, Query()]) -> Response:
         """Return a ranking as a table."""
-        return _table("ranking.csv", RANKING_COLUMNS, lambda: explorer.ranking(**form.arguments())["rows"])
+        return _table("ranking.csv", RANKING_COLUMNS, lambda: graph.ranking(**form.arguments())["rows"])
 
     return router
 

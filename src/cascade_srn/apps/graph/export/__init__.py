@@ -13,7 +13,8 @@ from typing import BinaryIO
 
 from cascade_srn.apps.graph.export import neo4j, rdf, xml
 from cascade_srn.apps.graph.export.filtering import ExportFilter, FilteredGraph
-from cascade_srn.apps.graph.store import Graph, check_folder, open_graph
+from cascade_srn.apps.graph.questions import Graph
+from cascade_srn.apps.graph.store import check_folder, open_graph
 from cascade_srn.config import require_choice
 from cascade_srn.errors import DataError
 from cascade_srn.formats.table import FORMULA, NUMBER
@@ -50,6 +51,13 @@ _ORDERS = {
     "documents": "document",
 }
 
+# With the names of the ends, for people.
+_SOURCES = {
+    "edges": """(
+        SELECT edges.*, heads.name AS head_name, tails.name AS tail_name
+        FROM edges JOIN nodes AS heads ON heads.node = head JOIN nodes AS tails ON tails.node = tail)"""
+}
+
 
 def _write_tables(graph: FilteredGraph, folder: Path) -> str:
     """Write one CSV file per table, as in RFC 4180. An empty field is a missing value, and ``""`` an empty text.
@@ -61,11 +69,11 @@ def _write_tables(graph: FilteredGraph, folder: Path) -> str:
         escaped = ", ".join(
             f"CASE WHEN regexp_matches({name}, '^{formula}') AND NOT regexp_full_match({name}, '{number}') "
             f"THEN chr(39) || {name} ELSE {name} END AS {name}"
-            for name, kind, *_ in graph.rows(f"DESCRIBE {table}")
+            for name, kind, *_ in graph.rows(f"DESCRIBE FROM {_SOURCES.get(table, table)}")
             if kind == "VARCHAR"
         )
         by = ", ".join(f"{table}.{name}" for name in order.split(", "))  # not the escaped columns
-        query = f"SELECT * REPLACE ({escaped}) FROM {table} ORDER BY {by}"
+        query = f"SELECT * REPLACE ({escaped}) FROM {_SOURCES.get(table, table)} AS {table} ORDER BY {by}"
         graph.copy(query, folder / f"{table}.csv", "FORMAT csv, HEADER true")
     return ""
 

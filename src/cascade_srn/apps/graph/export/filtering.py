@@ -8,7 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from cascade_srn.apps.graph.store import DATABASE, Graph
+from cascade_srn.apps.graph.questions import Graph
+from cascade_srn.apps.graph.store import DATABASE
 from cascade_srn.apps.graph.tables import load_library, table_schema
 from cascade_srn.config import require_range
 from cascade_srn.errors import DataError, did_you_mean

@@ -19,6 +19,7 @@ import { latestOnly } from "../../../web/shared/timing.js";
 import { createNodeButton, showNode } from "./details.js";
 import { showEvidence } from "./evidence.js";
 import { createFilters } from "./filters.js";
+import { showCommunities, showPaths } from "./paths.js";
 import { createSearch } from "./search.js";
 import { formatState, NO_FILTERS, readState } from "./state.js";
 import { rankingParameters, showEdges, showRanking, showRankingForm } from "./tables.js";
@@ -58,10 +59,15 @@ const onClose = () => {
   byId(`tab-${state.view}`).focus();
 };
 const addTo = (nodes, node) => (nodes.includes(node) ? nodes : [...nodes, node]);
-const viewWithGraph = () => (state.view === "ranking" ? "graph" : state.view);
+const viewWithGraph = () => (["graph", "table"].includes(state.view) ? state.view : "graph");
+/** Show nodes as a graph, all of them expanded. */
+const onShow = (nodes) =>
+  update({ nodes: nodes.map(({ node }) => node), selected: null, edge: null, view: "graph" });
 
 const canvas = new Canvas(byId("canvas"), { onNode: onSelect, onEdge, onNothing: () => hasSelection() && onClose() });
 addControls(canvas, onSelect);
+// Made when it is first shown.
+let overviewCanvas = null;
 const hasSelection = () => state.selected !== null || state.edge !== null;
 
 const filters = createFilters({ onChange: (changes) => update(changes) });
@@ -85,6 +91,8 @@ const refresh = latestOnly(async (signal) => {
   showTab(byId(`tab-${state.view}`));
   await loadView(signal);
   if (state.view === "ranking") await loadRanking(signal);
+  if (state.view === "path") await loadPaths(signal);
+  if (state.view === "overview") await loadCommunities(signal);
   await loadCard(signal);
   clearNotice();
   showBusy(false);
@@ -122,8 +130,8 @@ async function loadView(signal) {
   }
   byId("result").classList.toggle("filled", nodes.length > 0);
   byId("status").textContent = nodes.length ? summarize() : "";
-  for (const id of ["get-png", "get-svg"]) byId(id).hidden = !nodes.length || state.view === "ranking";
-  byId("get-csv").hidden = !nodes.length && state.view !== "ranking";
+  for (const id of ["get-png", "get-svg"]) byId(id).hidden = !nodes.length || !["graph", "table"].includes(state.view);
+  byId("get-csv").hidden = (!nodes.length && state.view !== "ranking") || ["path", "overview"].includes(state.view);
   canvas.select(state.edge === null ? state.selected && `n:${state.selected}` : `e:${state.edge}`);
 }
 
@@ -154,6 +162,38 @@ async function loadRanking(signal) {
   };
   showRanking(byId("ranking"), found, { labels, onSelect, onEdge, onMore });
   byId("status").textContent = formatCount(found.total, "entity", "entities");
+}
+
+async function loadPaths(signal) {
+  // By default, between the two entities that were expanded last.
+  const [start, end] = state.start && state.end ? [state.start, state.end] : state.nodes.slice(-2);
+  byId("path-start").value = start ?? "";
+  byId("path-end").value = end ?? "";
+  byId("status").textContent = "";
+  if (!start || !end) {
+    byId("paths").replaceChildren(createHtml("p", { class: "nothing" }, "Give the names of two entities."));
+    return;
+  }
+  try {
+    const { paths } = await fetchJson("path", { start, end, ...state.filters }, signal);
+    signal.throwIfAborted();
+    showPaths(byId("paths"), paths, { labels, onSelect, onEdge, onShow });
+    byId("status").textContent = formatCount(paths.length, "path", "paths");
+  } catch (error) {
+    // A name that no entity has, or several.
+    if (error.status !== 404 && error.status !== 422) throw error;
+    byId("paths").replaceChildren(createHtml("p", { class: "nothing" }, error.message));
+  }
+}
+
+async function loadCommunities(signal) {
+  byId("status").textContent = "";
+  if (overviewCanvas) return;
+  const found = await fetchJson("communities", {}, signal);
+  signal.throwIfAborted();
+  overviewCanvas = new Canvas(byId("overview-canvas"), { onNode: onSelect, onEdge, onNothing: () => {} });
+  overviewCanvas.show({ centres: [], ...found }, labels);
+  showCommunities(byId("communities"), found, { labels, onSelect, onShow });
 }
 
 async function loadCard(signal) {
@@ -218,6 +258,10 @@ for (const [id, job] of Object.entries(downloads)) byId(id).addEventListener("cl
 byId("ranking-form").addEventListener("change", () => {
   nRanked = RANKING_PAGE;
   update({ rankingType: byId("ranking-type").value || null, rankingBy: byId("ranking-by").value || null });
+});
+byId("path-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  update({ start: byId("path-start").value.trim() || null, end: byId("path-end").value.trim() || null });
 });
 document.addEventListener("keydown", (event) => {
   const isTyping = /** @type {Element} */ (event.target).matches("input, select, textarea");

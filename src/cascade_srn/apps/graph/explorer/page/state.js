@@ -1,6 +1,6 @@
 /* What the page shows. It is kept in the fragment of the address, so a link leads to the same view. */
 
-const VIEWS = ["graph", "table", "ranking"];
+const VIEWS = ["graph", "table", "ranking", "path", "overview"];
 const DEFAULT_LIMIT = 25;
 // On a phone, fewer boxes can be read.
 const PHONE_LIMIT = 10;
@@ -36,11 +36,13 @@ export function readState(fragment) {
     view: VIEWS.includes(given.get("view")) ? given.get("view") : "graph",
     rankingType: given.get("rank"),
     rankingBy: given.get("by"),
+    start: given.get("start"),
+    end: given.get("end"),
   };
 }
 
 /** Return the fragment of a state. */
-export function formatState({ nodes, filters, limit, selected, edge, view, rankingType, rankingBy }) {
+export function formatState({ nodes, filters, limit, selected, edge, view, rankingType, rankingBy, start, end }) {
   const fragment = new URLSearchParams();
   const add = (name, value, isDefault = value === null || value === undefined) => {
     if (!isDefault) fragment.append(name, value);
@@ -59,6 +61,8 @@ export function formatState({ nodes, filters, limit, selected, edge, view, ranki
   add("view", view, view === "graph");
   add("rank", rankingType);
   add("by", rankingBy);
+  add("start", start);
+  add("end", end);
   return fragment.size ? `#${fragment}` : "";
 }
 

@@ -1,4 +1,4 @@
-"""SQL of the explorer: filters of edges, and the queries that apply them.
+"""Filters of edges, and the SQL that applies them.
 
 Parameters of users are values of the query. Labels are quoted, and years are numbers.
 """
@@ -14,15 +14,16 @@ BEST = "n_documents DESC, n DESC, best_score DESC NULLS LAST, edge"
 # Ends of an edge are compared with each other and not with the parameter: DuckDB only uses the index of a column if it
 # is the only one with a constant.
 INCIDENT = f"""
-    SELECT tail AS other, {EDGE} FROM graph.edges WHERE head = $node
-    UNION ALL SELECT head AS other, {EDGE} FROM graph.edges WHERE tail = $node AND head <> tail"""
+    SELECT tail AS other, {EDGE} FROM edges WHERE head = $node
+    UNION ALL SELECT head AS other, {EDGE} FROM edges WHERE tail = $node AND head <> tail"""
+YEAR = "TRY_CAST(regexp_extract(date, '^\\d{4}') AS INTEGER) AS year"
 # Case, accents and hyphens do not matter in a search.
 FOLD = "trim(regexp_replace(lower(strip_accents({})), '[\\s‐‑‒–-]+', ' ', 'g'))"
 
 
 @dataclass(frozen=True)
 class Filters(Settings):
-    """Which edges are shown.
+    """Which edges count.
 
     Attributes:
         types: Entity types of neighbours; empty for all.
@@ -58,25 +59,37 @@ class Filters(Settings):
 NO_FILTERS = Filters()
 
 
-def choose_edges(filters: Filters, more: str = "") -> str:
+def choose_edges(filters: Filters, more: str = "", *, by_year: bool = False) -> str:
     """Return common table expressions up to ``chosen``: the edges in ``found`` that pass the filters.
 
     Entity types are not checked. Joins are materialized before conditions, since DuckDB would otherwise apply the
     conditions while it scans the table, without the index.
+
+    Args:
+        filters: The filters. Their values are ``$min_count`` and ``$min_score``.
+        more: Further columns of ``found``, each with a comma after it.
+        by_year: Count the evidence of each year by itself, as column ``year``.
     """
     condition = f"n >= $min_count AND {min_score('best_score')} AND {one_of('label', filters.relations)}"
-    if filters.years is None:
+    if filters.years is None and not by_year:
         return f"chosen AS MATERIALIZED (SELECT {more}{EDGE} FROM found WHERE {condition})"
+    edge = f'{more}edge, head, label, tail, "symmetric", flag'
+    year = "year, " if by_year else ""
+    # Counting rows of documents is faster than count(DISTINCT document).
     return f"""
         proof AS MATERIALIZED (
-            SELECT {more}f.edge, head, label, tail, "symmetric", flag, v.document, v.score, v.date
-            FROM found AS f JOIN graph.evidence AS v ON v.edge = f.edge),
+            SELECT {edge}, {f"{YEAR}, " if by_year else ""}document, score, date
+            FROM found JOIN evidence USING (edge)),
+        by_document AS (
+            SELECT {edge}, {year}document, count(*) AS n, max(score) AS best, sum(score) AS scores,
+                count(score) AS n_scores, min(date) AS first_date, max(date) AS last_date
+            FROM proof WHERE {in_years(filters)} {"AND year IS NOT NULL" if by_year else ""} GROUP BY ALL),
         counted_edges AS (
-            SELECT {more}edge, head, label, tail, count(*) AS n, count(DISTINCT document) AS n_documents,
-                max(score) AS best_score, avg(score) AS mean_score, min(date) AS first_date, max(date) AS last_date,
-                "symmetric", flag
-            FROM proof WHERE {in_years(filters)} GROUP BY ALL),
-        chosen AS MATERIALIZED (SELECT * FROM counted_edges WHERE {condition})"""
+            SELECT {edge}, {year}sum(n)::BIGINT AS n, count(*) AS n_documents, max(best) AS best_score,
+                sum(scores) / nullif(sum(n_scores), 0) AS mean_score, min(first_date) AS first_date,
+                max(last_date) AS last_date
+            FROM by_document GROUP BY ALL),
+        chosen AS MATERIALIZED (SELECT {year}{more}{EDGE} FROM counted_edges WHERE {condition})"""
 
 
 def count_related(direction: str, filters: Filters) -> str:
@@ -94,9 +107,9 @@ def count_mentions(beside: bool, filters: Filters) -> str:
     if not beside and filters.years is None:
         return """counted AS (
             SELECT node, n_mentions AS n, n_documents, NULL AS best_score, first_date, last_date, NULL AS edge
-            FROM graph.nodes)"""
-    own = "SELECT DISTINCT document FROM graph.mentions WHERE node = $node" if beside else ""
-    dated = f"SELECT document, date FROM graph.documents WHERE {in_years(filters)}"
+            FROM nodes)"""
+    own = "SELECT DISTINCT document FROM mentions WHERE node = $node" if beside else ""
+    dated = f"SELECT document, date FROM documents WHERE {in_years(filters)}"
     if beside:
         dated += " AND document IN (FROM own)"
     return f"""
@@ -104,7 +117,7 @@ def count_mentions(beside: bool, filters: Filters) -> str:
         counted AS (
             SELECT node, count(*) AS n, count(DISTINCT document) AS n_documents, NULL AS best_score,
                 min(date) AS first_date, max(date) AS last_date, NULL AS edge
-            FROM graph.mentions JOIN dated USING (document)
+            FROM mentions JOIN dated USING (document)
             {"WHERE node <> $node" if beside else ""} GROUP BY node)"""
 
 
