@@ -170,3 +170,11 @@ def test_files_on_two_drives(monkeypatch, first, second, names):
     monkeypatch.setattr(os.path, "splitdrive", ntpath.splitdrive)
     files = {path: (path, "a") for path in (first.replace("\\", "/"), second.replace("\\", "/"))}
     assert list(find._choose_names(files).values()) == names
+
+
+def test_a_file_of_a_word_processor(tmp_path):
+    path = tmp_path / "a.docx"
+    path.write_bytes(b"PK")
+    with pytest.raises(DataError, match="word processor") as caught:
+        Sources([str(path)])
+    assert "Rename" not in caught.value.hint

@@ -14,6 +14,10 @@ from cascade_srn.text.presplit import segment_lines
 from cascade_srn.text.segment import find_markup, make_segmenter, segment
 
 
+def words(text):
+    return [text[start:end] for sentence in segment(text) for start, end in sentence]
+
+
 def blocks(text):
     return [(block.kind, text[block.start : block.end]) for block in find_layout(text, text.replace("\t", " ")).blocks]
 
@@ -88,11 +92,19 @@ E
 
 def test_latex_comments_and_line_breaks():
     latex = "Parsing \\\\with \\emph{CRFs}\n% not a heading\nis \\small easy [see](docs/a.md)."
-    assert sentences(latex) == ["Parsing \\\\with \\emph{CRFs", "not a heading", "is \\small easy [see](docs/a.md)."]
+    assert sentences(latex) == [latex]
     assert [latex[start:end] for start, end in find_markup(latex)] == [
-        *("\\\\", "\\emph{", "}", "% ", "\\small", "[", "](docs/a.md)")
+        *("\\\\", "\\emph{", "}", "% not a heading\n", "\\small", "[", "](docs/a.md)")
     ]
     assert find_markup("50% of the\n% signs") == ()
+    shown = "\\emph{CRFs} gain 5 % or 5\\% or 5% % HMMs\nor more."
+    assert words(shown) == "CRFs gain 5 % or 5 % or 5 % or more .".split()
+
+
+def test_scripts_and_styles_are_no_text():
+    html = "<style>p{color: red}</style><p>A CRF.</p><script>var model = 'HMM';</script><p>It works.</p>"
+    assert sentences(html) == ["A CRF.", "It works."]
+    assert words("The script <script> is open") == "The script is open".split()
 
 
 def test_skipping_is_checked():

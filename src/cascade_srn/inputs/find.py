@@ -34,6 +34,7 @@ RECORD_FORMATS = ("jsonl", "parquet", "csv", "tsv", "text")
 TEXT_FORMATS = ("text", "jsonl")
 COMPRESSIONS = {".gz": "gzip", ".xz": "xz", ".bz2": "bzip2", ".zst": "Zstandard"}
 """Suffixes of compressed files, and what the compressions are called."""
+_WORD_PROCESSOR = (".docx", ".doc", ".odt", ".rtf")
 
 
 def is_remote(address: str) -> bool:
@@ -93,6 +94,9 @@ def find_files(
         if is_pipe and not streams:
             raise stream_error(Path(address))
         if named is not None and find_format(address) not in named and not is_pipe:
+            if address.lower().endswith(_WORD_PROCESSOR):
+                hint = "Save it as plain text (.txt) or PDF in the word processor"
+                raise DataError(f"{address} is a file of a word processor, which is not read", hint)
             raise DataError(
                 f"{address} does not end in {_endings(named)}, compressed or not",
                 f"Rename it, or read it from standard input: - < {address}" if streams else "Rename it",

@@ -39,7 +39,6 @@ _FENCE = re.compile(r"(`{3,}+|~{3,}+)[^`~]{0,80}+\Z")
 _RULE = re.compile(r"(?:-{2}|[-=*_~#+|:─━═]{3,}+|(?:[-*_=]\s){2,}+[-*_=])\Z")
 _TABLE_RULE = re.compile(r"[-=:|+\s]*+\Z")
 _QUOTE = re.compile(r"(?:>\s?)++")
-_COMMENT = re.compile(r"%++\s*+")
 _MARKDOWN_HEADING = re.compile(r"#{1,6}+\s++(?=\S)")
 _CLOSING_HASHES = re.compile(r"\s#++\Z")
 _REFERENCES = re.compile(r"(?i:references|bibliography|works cited|literature cited|reference list)\s?:?\Z")
@@ -288,9 +287,6 @@ class _Lines:
         before = line.before
         if _RULE.match(line.text):
             self._rule(line)
-        elif self._canvas.is_latex and (comment := _COMMENT.match(line.text)):
-            set_kind([line], "paragraph")
-            self._canvas.hide(line.start, line.start + comment.end())
         elif heading := _MARKDOWN_HEADING.match(line.text):
             set_kind([line], "heading")
             self._canvas.hide(line.start, line.start + heading.end())

@@ -80,6 +80,8 @@ _OPTION = re.compile(r"\[[^\[\]]*+\]")
 _BRACE = re.compile(r"(?<!\\)[{}]")
 _TIE = re.compile(r"(?<=[\w.)\]}])~(?=[\w(\\])")
 _CELL = re.compile(r"(?<!\\)&(?!#?\w{1,8};)")
+# A comment of LaTeX, with its line break if it is the whole line. A percent sign after a number stays.
+_COMMENT = re.compile(r"(?m)^[ \t]*+%[^\r\n]*+(?:\r\n|[\r\n])?+|(?<=[ \t])(?<!\d[ \t])%[^\r\n]*+|(?<=[^\d\s\\])%$")
 _LONGEST_ARGUMENT = 2000
 # A line of the text, an item of a list, a caption: emphasis and code do not extend over line breaks.
 _MARKDOWN = re.compile(
@@ -209,6 +211,7 @@ class _Scan:
             else:
                 self._enter(f"<{name}", end)
         if name in _RAW_TAGS and not closes and (close := self._find(f"</{name}", end)) is not None:
+            self._canvas.hide(end, close)
             return close
         return end
 
@@ -302,10 +305,12 @@ class _Scan:
                 return
 
     def finish(self) -> None:
-        """Hide what depends on the whole text: ties, line breaks and the cells of LaTeX tables."""
+        """Hide what depends on the whole text: comments, ties, line breaks and cells of LaTeX."""
         if not self._canvas.is_latex:
             return
         canvas = self._canvas
+        for match in _COMMENT.finditer(self._text):
+            canvas.hide(*match.span())
         for match in _TIE.finditer(self._text):
             canvas.hide(*match.span())
         tables = [(start, end) for kind, start, end in canvas.regions if kind == "table"]
