@@ -110,7 +110,7 @@ def test_sixteen_clauses_with_own_labels_give_suggestions(tmp_path, browser):
         assert found, state
         assert int(found[1]) >= 30
         page.locator("#tab-annotate").click()
-        page.locator(".suggested").first.wait_for()
+        until(lambda: "suggestion" in page.locator("#n-open").inner_text())
 
 
 def test_progress_and_cancelling_of_training(annotated, browser):
