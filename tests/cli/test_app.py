@@ -2,7 +2,7 @@ import os
 import shlex
 import subprocess
 import sys
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, metadata
 
 import pytest
 from tests.cli.conftest import output_and_modules, run
@@ -11,7 +11,7 @@ from typer.main import get_command
 import cascade_srn
 from cascade_srn.__main__ import main as run_and_exit
 from cascade_srn.cli import PANELS, app
-from cascade_srn.cli.failures import FLAGS
+from cascade_srn.cli.failures import EXTRAS, FLAGS
 
 HEAVY = {"torch", "transformers", "numpy", "accelerate", "matplotlib", "jinja2", "fastapi", "starlette", "uvicorn"}
 

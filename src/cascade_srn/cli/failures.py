@@ -35,16 +35,16 @@ EXTRAS = {
     "psutil": "corpus",
     "pyarrow": "corpus",
     "ray": "ray",
-    "onnx": "export",
-    "onnxscript": "export",
+    "onnx": "train",
+    "onnxscript": "train",
     "fastapi": "serve",
     "mcp": "serve",
     "prometheus_client": "serve",
     "uvicorn": "serve",
     "tensorboard": "train",
-    "torch": "torch",
-    "transformers": "torch",
-    "accelerate": "torch",
+    "torch": "train",
+    "transformers": "train",
+    "accelerate": "train",
 }
 # Parameters whose option has another name.
 FLAGS = {

@@ -330,7 +330,7 @@ class Resolver:
 
     def _finish(self, found: Resolution, affected: set[_Id], long_forms: Mapping[_Id, str]) -> Change:
         forest = found.forest
-        (free,) = self._query("SELECT max(key) + 1 FROM keys")[0]
+        (free,) = self._query("SELECT coalesce(max(key) + 1, 0) FROM keys")[0]
         numbers: dict[int, int] = {}
         for at, key in enumerate(forest.keys):
             row = self._rows.get(_id(key))
