@@ -107,7 +107,7 @@ def test_shell_completion(words, expected):
         [sys.executable, "-m", "cascade_srn"], env=os.environ | variables, capture_output=True, text=True, check=True
     )
     assert expected in shown.stdout
+
+
 def test_missing_libraries_name_an_extra_that_there_is():
     assert set(EXTRAS.values()) <= set(metadata("cascade-srn").get_all("Provides-Extra"))
-
-
