@@ -110,7 +110,7 @@ def test_trends(graph, tmp_path, capsys):
 
 def test_mistakes_in_questions_are_reported(graph, tmp_path, capsys):
     assert "Did you mean" in failure(capsys, "graph", "triples", graph, "--head", "encodr")
-    assert "entity type" in failure(capsys, "graph", "triples", graph, "--head", "Method")
+    assert "entity type" in failure(capsys, "graph", "neighbours", graph, "Method")
     assert "Method" in failure(capsys, "graph", "triples", graph, "--head-type", "Methods")
     assert "USED-FOR" in failure(capsys, "graph", "neighbours", graph, "CRF", "--relation", "USED")
     failure(capsys, "graph", "path", graph, "CRF", "crf-method")
