@@ -89,7 +89,7 @@ def test_a_full_disk_is_one_line(capsys, error, start):
 
 
 @pytest.mark.parametrize(
-    ("name", "extra"), [("matplotlib.figure", "report"), ("torch", "torch"), ("accelerate", "torch")]
+    ("name", "extra"), [("matplotlib.figure", "report"), ("torch", "train"), ("accelerate", "train")]
 )
 def test_a_missing_optional_dependency_names_the_extra(capsys, name, extra):
     assert run("fail", command=raising(ModuleNotFoundError("No module", name=name))) == 2
