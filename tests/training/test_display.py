@@ -112,10 +112,10 @@ def _run_summary(precision, recall, by_label, sentences=40, n_relations=5):
 
 def test_scores_in_words():
     words = describe_in_words(_run_summary(0.41, 0.33, {"Party": 60, "OWES": 3}))
-    assert "Of ten relations that the model reports, about 4 are right; of ten in the text it finds 3." in words
+    assert "Of ten relations that the model reports, 4 are right; of ten in the text it finds 3." in words
     assert "rare labels would help most: OWES (3)." in words
     words = describe_in_words(_run_summary(1.0, 0.1, {"Party": 60}, n_relations=0))
-    assert "about all are right; of ten in the text it finds one." in words
+    assert "nearly all are right; of ten in the text it finds one." in words
     assert "relations" not in words
     assert "More annotated sentences than these 40" in words
     assert "raw text" in describe_in_words(_run_summary(0.6, 0.6, {"Party": 600}, sentences=900))

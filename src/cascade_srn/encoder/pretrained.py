@@ -282,6 +282,15 @@ def quiet_transformers() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
+def encoder_width(name: str) -> int | None:
+    """Return the width of the vectors of an encoder. None if it is not on this machine; nothing is downloaded."""
+    try:
+        config = AutoConfig.from_pretrained(name, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError):
+        return None
+    return int(config.hidden_size)
+
+
 def require_encoder(name: str) -> None:
     """Refuse the name of a trained model where an encoder is expected. Does not check that the encoder exists."""
     if is_model(name):

@@ -11,12 +11,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import AutoConfig
 
 from cascade_srn.config import ModelSettings
 from cascade_srn.encoder.pretrained import PretrainedEncoder, add_markers
 from cascade_srn.errors import CascadeError, ConfigError, ModelError
 from cascade_srn.model.build import ENTITY_ROWS, RELATION_ROWS, LabelRows, family_of
-from cascade_srn.model.folder import read_settings
+from cascade_srn.model.folder import read_config, read_settings
 from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import find_model
@@ -92,6 +93,12 @@ class Start:
     def sha256(self) -> str:
         """Checksum of all files of the model."""
         return checksum(self.folder)
+
+    @property
+    def width(self) -> int:
+        """Width of the vectors of its encoder."""
+        values = dict(read_config(self.folder)[2])
+        return int(AutoConfig.for_model(values.pop("model_type"), **values).hidden_size)
 
     @property
     def joint(self) -> bool:

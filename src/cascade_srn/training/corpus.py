@@ -51,8 +51,11 @@ class CorpusSplit:
         return described | ({"held_out": [document.id for document in self.documents]} if self.held_out else {})
 
     def _count_by_label(self) -> dict[str, int]:
-        counts = sum((count_labels(document) for document in self.documents), Counter[tuple[str, str]]())
-        return {label: count for (_, label), count in counts.most_common()}
+        counts: Counter[str] = Counter()
+        for document in self.documents:
+            counts.update(entity.label for entity in document.entities)
+            counts.update(relation.label for relation in document.relations)
+        return dict(counts.most_common())
 
 
 @dataclass(frozen=True)

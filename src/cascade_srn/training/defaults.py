@@ -1,7 +1,7 @@
 """How to train if nobody says how: batch size, steps and rates by the number of sentences and the size of the encoder.
 
-``cascade-srn init``, annotation projects and :func:`cascade_srn.train` follow this one rule. Its figures are in
-docs/training.md.
+``cascade-srn init``, annotation projects and :func:`cascade_srn.train` follow this one rule, which
+docs/training.md has as a table.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SENTENCES_SEEN, _FEWEST_EPOCHS, _MOST_EPOCHS = 56_000, 10, 30
 _ENOUGH_DEV = 100
 _N_EVALUATIONS = 10
 # Encoders up to this width learn with a higher rate.
-_SMALL_WIDTH = 512
+SMALL_WIDTH = 512
 # Sentences up to which words are masked, against learning single words by heart.
 _FEW_SENTENCES = 400
 
@@ -42,7 +42,7 @@ def default_training(n_sentences: int, *, width: int, n_dev: int = 0, epochs: in
         "epochs": epochs,
         "batch_size": batch_size,
         "learning_rate": 7e-4,
-        "encoder_learning_rate": 2.5e-4 if width <= _SMALL_WIDTH else 7e-5,
+        "encoder_learning_rate": 2.5e-4 if width <= SMALL_WIDTH else 7e-5,
         "corruption": 0.2,
         "masking": 0.1 if n_sentences <= _FEW_SENTENCES else 0.0,
         "evaluate_every": max(1, epochs // _N_EVALUATIONS) if n_dev >= _ENOUGH_DEV else None,

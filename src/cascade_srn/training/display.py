@@ -88,7 +88,7 @@ def describe_in_words(summary: Mapping[str, Any]) -> str:
     if split is None:
         return ""
     parts = [
-        f"Of ten {what} that the model reports, about {_of_ten(found['precision'])} right; "
+        f"Of ten {what} that the model reports, {_of_ten(found['precision'])} right; "
         f"of ten in the text it finds {_of_ten(found['recall'], verb='')}."
         for what, found in (
             ("entities", summary[split]["ner"]["micro"]),
@@ -114,7 +114,9 @@ def _of_ten(share: float, verb: str = " are") -> str:
     number = round(10 * share)
     if number == 0:
         return f"none{verb}"
-    return f"one{' is' if verb else ''}" if number == 1 else f"{number if number < 10 else 'all'}{verb}"
+    if number == 1:
+        return "one is" if verb else "one"
+    return f"{number if number < 10 else 'nearly all'}{verb}"
 
 
 def scores_table(summaries: Sequence[Mapping[str, Any]], kind: str = "seed") -> Table:

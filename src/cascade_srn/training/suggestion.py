@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from cascade_srn.encoder.pretrained import encoder_width
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.formats.files import replacing
 from cascade_srn.model.start import Start
@@ -292,7 +293,8 @@ def _choose_start(train: DataSummary, encoder: str | None, *, is_gpu: bool) -> t
     suggested = ENCODERS[train.language, "base" if is_gpu else "small"]
     if encoder is not None:
         known = {one.name: one for one in ENCODERS.values()}
-        return None, known.get(encoder, replace(suggested, name=encoder))
+        width = encoder_width(encoder) or suggested.width
+        return None, known.get(encoder, replace(suggested, name=encoder, width=width))
     if DEFAULT not in bundled_models() or train.language != "English":
         return None, suggested
     start = Start(DEFAULT)

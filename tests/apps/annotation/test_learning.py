@@ -23,8 +23,10 @@ from cascade_srn.apps.annotation.learning import (
     read_curve,
 )
 from cascade_srn.apps.annotation.project import Project, ProjectSettings
-from cascade_srn.apps.annotation.worker import restrict, score
+from cascade_srn.apps.annotation.worker import ProjectWorker, restrict, score
+from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import DataError, TrainingError
+from cascade_srn.formats.registry import write_schema
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Sentence, Span, Triple
 
@@ -193,3 +195,16 @@ def test_a_child_ends_with_its_parent_and_a_kill_is_a_failure(learning):
     assert learning.wait(PATIENCE)
     assert learning.status()["state"] == FAILED
     assert list((learning.project.folder / "training").glob("run-*")) == []
+
+
+def test_the_rates_follow_the_width_of_the_encoder(tmp_path):
+    rates = []
+    for width in (32, 768):
+        encoder = create_encoder(["a"], tmp_path / f"encoder-{width}", width=width, n_layers=1, n_heads=2)
+        run = tmp_path / f"p{width}" / "training" / "run-00001"
+        run.mkdir(parents=True)
+        job = {"kind": "train", "model": None, "encoder": str(encoder), "epochs": None, "seed": 0}
+        (run / "job.json").write_text(json.dumps(job))
+        write_schema(LABELS.schema, run / "schema.json")
+        rates.append(ProjectWorker(run).recipe(make_documents(5)).training.encoder_learning_rate)
+    assert rates[0] > rates[1]

@@ -55,7 +55,7 @@ def test_rows_are_limited(sql):
     ],
 )
 def test_only_the_graph_can_be_read(sql, tmp_path, query):
-    secret = [{"a": 1}]  # DuckDB finds variables of Python by their name, unless it is told not to
+    secret = [{"a": 1}]  # by default, DuckDB reads Python variables by name
     (tmp_path / "secret.csv").write_text("password\n1234\n")
     with pytest.raises(DataError) as caught:
         sql.query(query.format(file=tmp_path / "secret.csv", folder=tmp_path))

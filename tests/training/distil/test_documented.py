@@ -1,4 +1,4 @@
-"""docs/distil.md: every option with its default, its Python as it stands, and the form of the files."""
+"""docs/distil.md: every option with its default, its Python code, and the form of the files."""
 
 import inspect
 import json

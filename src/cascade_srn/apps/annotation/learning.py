@@ -32,7 +32,7 @@ JOB, PROGRESS, RESULT, OUTPUT, FAILURE = "job.json", "progress.jsonl", "result.j
 TRAIN, HELD_OUT, SCHEMA = "train.jsonl", "held_out.jsonl", "schema.json"
 BEST = Path("run") / "best"
 IDLE, RUNNING, STOPPING, DONE, FAILED, CANCELLED = "idle", "running", "stopping", "done", "failed", "cancelled"
-# Sentences from which a new model suggests something useful, and from which it can be used (docs/training.md).
+# Sentences from which a new model suggests something useful, and from which it can be used, roughly.
 ENOUGH_FOR_SUGGESTIONS, ENOUGH_FOR_A_MODEL = 10, 100
 # Seconds that a child has to end after SIGTERM.
 _GRACE = 15.0

@@ -103,7 +103,9 @@ class ProjectWorker:
 
     def recipe(self, train: Sequence[Document]) -> Recipe:
         """Return the settings of the training."""
-        from cascade_srn.training.defaults import default_training
+        from cascade_srn.encoder.pretrained import encoder_width
+        from cascade_srn.model.start import Start
+        from cascade_srn.training.defaults import SMALL_WIDTH, default_training
         from cascade_srn.training.recipe import Recipe
 
         n_sentences, start = _count_sentences(train), self.job["model"]
@@ -112,8 +114,8 @@ class ProjectWorker:
         if not has_dev:
             model["thresholds"] = FEW_SHOT_THRESHOLDS
         n_dev = round(DEV_SHARE * n_sentences) if has_dev else 0
-        # Wide encoders are for GPUs and have a recipe of their own.
-        training = default_training(n_sentences - n_dev, width=0, n_dev=n_dev, epochs=self.job["epochs"])
+        width = Start(start).width if start is not None else encoder_width(self.job["encoder"]) or SMALL_WIDTH
+        training = default_training(n_sentences - n_dev, width=width, n_dev=n_dev, epochs=self.job["epochs"])
         return Recipe.from_dict(
             {
                 "model": model,

@@ -305,21 +305,7 @@ class Graph(GraphReader):
                 found.append({name: row[name] for name in ("node", "name", "label")} | count)
         return found
 
-    def paths(
-        self,
-        start: str,
-        end: str,
-        filters: Filters = NO_FILTERS,
-        *,
-        without: Sequence[str] = (),
-        max_length: int = 5,
-        limit: int = 3,
-        evidence: int = 1,
-    ) -> list[Row]:
-        """Find the shortest paths between two nodes. See :func:`cascade_srn.apps.graph.paths.find_paths`."""
-        return find_paths(
-            self, start, end, filters, without=without, max_length=max_length, limit=limit, evidence=evidence
-        )
+    paths = find_paths
 
     def ranking(
         self,

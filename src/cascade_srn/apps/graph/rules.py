@@ -284,7 +284,7 @@ class Words:
         return {word: tuple(sorted(others)) for word, others in found.items() if word in needed}
 
     def fills_a_group(self, changed: Iterable[str]) -> bool:
-        """Return whether words share a deletion with so many others that not all of them are compared."""
+        """Return whether a group of words that share a deletion is too large to compare all of its words."""
         deleted = {shorter for word in changed if _is_compared(word) for shorter in _delete(word)}
         sizes: Counter[str] = Counter()
         for word in self.counts:
