@@ -424,7 +424,7 @@ def test_words_links_and_chains_of_a_cas(tmp_path):
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_documents_without_ids_can_be_written_and_read(tmp_path, format):
-    if format in ("cas", "spacy"):
+    if format in ("cas", "datasets", "spacy"):
         pytest.importorskip({"cas": "cassis"}.get(format, format))
     documents = [Document.from_sentences([Sentence.from_words([w, "leads", "."], [Span(0, 1, "P")])]) for w in "AB"]
     write_documents(documents, tmp_path / "a", format)
