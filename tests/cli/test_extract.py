@@ -83,13 +83,13 @@ def test_standard_input_is_read_where_nothing_is_named(monkeypatch, capsys):
 def test_segmenters(monkeypatch, capsys):
     piped(monkeypatch, b"Ada Berg, leads.\nNorlux.\n")
     assert run("-", "--segmenter", "spaces", "--threshold", "1") == 0
-    assert json.loads(capsys.readouterr().out)["words"] == [[[0, 3], [4, 9], [10, 16]], [[17, 24]]]
+    assert json.loads(capsys.readouterr().out)["sentences"] == [[[0, 3], [4, 9], [10, 16]], [[17, 24]]]
 
 
 def test_skipped_parts(capsys):
     text = "Ada Berg.\n```\nlead()\n```\na\tb\nc\td\n\nReferences\n\n[1] Oslo."
     assert run("--text", text, "--skip", "references, code,tables", "--threshold", "1") == 0
-    assert json.loads(capsys.readouterr().out)["words"] == [[[0, 3], [4, 8], [8, 9]]]
+    assert json.loads(capsys.readouterr().out)["sentences"] == [[[0, 3], [4, 8], [8, 9]]]
 
 
 @pytest.mark.parametrize("name", ["found.jsonl", "found.html", "found.txt"])

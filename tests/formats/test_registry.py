@@ -7,11 +7,14 @@ from cascade_srn.formats.registry import FORMATS, read_documents, write_document
 from cascade_srn.types import Document, Sentence, Span, Triple
 
 DYGIE = {"doc_key": "a", "sentences": [["x"]]}
-JSONL = {"id": "a", "text": "x", "words": [[[0, 1]]]}
+JSONL = {"id": "a", "text": "x", "sentences": [[[0, 1]]]}
 SPERT = [{"tokens": ["x"], "orig_id": "a"}]
 
 
-@pytest.mark.parametrize(("record", "format"), [(DYGIE, "dygie"), (JSONL, "jsonl"), (SPERT, "spert")])
+@pytest.mark.parametrize(
+    ("record", "format"),
+    [(DYGIE, "dygie"), (JSONL, "jsonl"), (SPERT, "spert"), ({"text": "", "sentences": []}, "jsonl")],
+)
 @pytest.mark.parametrize("indent", [None, 2])
 def test_the_format_is_guessed_from_the_content(tmp_path, record, format, indent):
     path = tmp_path / "data.json"

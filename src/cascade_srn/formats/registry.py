@@ -87,7 +87,7 @@ def read_documents(
         align: ``exact`` refuses entities that do not match word boundaries. ``expand`` takes whole words and counts
             them in the report.
         segmenter: Function from a text to its sentences, each the half-open character offsets of its words. It is used
-            for formats without words, and for jsonl without ``words``. By default, the package's own.
+            for formats without words, and for jsonl without ``sentences``. By default, the package's own.
         keep_escapes: Read tokens of dygie and spert as they are. By default, escapes of the Penn Treebank such as
             ``-LRB-`` are read as the characters that they stand for, and counted in the report.
         labels: New names of labels, and labels to drop.
