@@ -173,6 +173,7 @@ def test_nothing_readable(tmp_path, capsys, monkeypatch):
         (["--text", "a", "--precision", "half"], "'half'"),
         (["--text", "a", "--overlaps", "some"], "'some'"),
         (["--text", "a", "--batch-words", "0"], "batch_words is 0"),
+        (["--text", "a", "--encoding", "utf-9"], "'utf-9'"),
         (["--text", "a", "--device", "cuda:99"], "'cuda:99'"),
         (["--text", "a", "--model", "./nowhere"], "'./nowhere'"),
     ],

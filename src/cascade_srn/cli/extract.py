@@ -22,6 +22,7 @@ from cascade_srn.cli.options import (
     SegmenterName,
     SkippedParts,
     Strict,
+    TextEncoding,
     TextField,
     UnitOfText,
     find_segmenter,
@@ -54,6 +55,7 @@ def extract(
     per: UnitOfText = "auto",
     field: TextField = "text",
     id_field: IdField = "id",
+    encoding: TextEncoding = None,
     keep: Annotated[
         str,
         typer.Option(metavar="NAME,…", help="Fields of the records to copy to the output: jsonl, csv, tsv or parquet."),
@@ -100,6 +102,7 @@ def extract(
         id_field=id_field,
         keep=kept,
         output=output,
+        encoding=encoding,
         tell=print_note,
     )
     check_output(output_format, output)

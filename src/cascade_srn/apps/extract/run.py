@@ -159,7 +159,7 @@ class _ExtractionRun:
         self.totals.bad += 1
         if self.strict:
             raise error from cause
-        self.tell(str(error))
+        self.tell(error.message(error.option and f"--{error.option.replace('_', '-')}"))
 
 
 def _at(place: str, error: Exception) -> DataError:
