@@ -80,6 +80,14 @@ def test_standard_input_is_read_where_nothing_is_named(monkeypatch, capsys):
     assert [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()] == ["stdin-1", "stdin-2"]
 
 
+def test_a_text_in_another_language_is_noted(tmp_path, capsys):
+    german = "Wir stellen ein neues Verfahren vor, das Entitäten und Relationen aus Texten der Informatik liest. " * 3
+    (tmp_path / "a.txt").write_text(german, encoding="utf-8")
+    assert run_command("extract", tmp_path / "a.txt", "--text", TEXT * 9, "--device", "cpu", "--format", "jsonl") == 0
+    (note,) = capsys.readouterr().err.splitlines()
+    assert note.startswith(f"Note: {tmp_path / 'a.txt'}: the text is not in English")
+
+
 def test_segmenters(monkeypatch, capsys):
     piped(monkeypatch, b"Ada Berg, leads.\nNorlux.\n")
     assert run("-", "--segmenter", "spaces", "--threshold", "1") == 0

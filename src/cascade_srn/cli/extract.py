@@ -111,6 +111,7 @@ def extract(
     with show_status(f"Loading {model or 'the model'} …"):
         # After the checks, since these imports take seconds.
         from cascade_srn.extractor import Extractor, find_model
+        from cascade_srn.model.info import read_languages
         from cascade_srn.runtime.device import find_model_device
 
         folder = find_model(model)
@@ -129,6 +130,7 @@ def extract(
                 extractor,
                 sources,
                 source=_describe_source(folder) if output_format == "jsonl" else {},
+                languages=read_languages(folder),
                 format=output_format,
                 output=output,
                 threshold=threshold or [],
@@ -174,6 +176,7 @@ def _run(
     sources: Sources,
     *,
     source: dict[str, str],
+    languages: tuple[str, ...],
     format: str,
     output: Path | None,
     threshold: list[str],
@@ -208,6 +211,7 @@ def _run(
                 thresholds=thresholds,
                 labels=labels,
                 strict=strict,
+                languages=languages,
                 tell=notes.tell,
                 progress=progress,
             )

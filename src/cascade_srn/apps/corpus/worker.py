@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
@@ -20,7 +21,9 @@ from cascade_srn.apps.corpus.writing import ShardTables
 from cascade_srn.errors import CascadeError, describe_error
 from cascade_srn.inference.streaming import MOST_BATCHES, BadText, Outcome, split_into_parts
 from cascade_srn.inference.streaming import attempt as isolate_failures
+from cascade_srn.model.info import read_languages
 from cascade_srn.runtime.device import set_threads
+from cascade_srn.text.language import LanguageCheck
 
 if TYPE_CHECKING:
     from cascade_srn.inference.predictor import Predictor
@@ -68,6 +71,7 @@ class ShardWorker:
         self._has_gpu = getattr(self.extractor.model.device, "type", "cpu") != "cpu"
         self._pieces = self._predictor().collator.pieces  # a predictor refuses wrong thresholds
         self._reader = RowReader(job.files, settings.inputs)
+        self._language = LanguageCheck(read_languages(Path(job.model)))
 
     def process(self, shard: Shard, attempt: int = 1) -> ShardResult:
         """Process a shard, and write its tables and its record.
@@ -87,6 +91,9 @@ class ShardWorker:
                         tables.add_error(row, describe_error(outcome.error))
                     else:
                         tables.add_document(row, outcome.sentences)
+                        words = (word for sentence in outcome.sentences for word in sentence.words)
+                        if note := self._language.note(row.input, words):
+                            warnings.warn(note, stacklevel=2)
         # Not after each part: the next one would ask for the same memory again, which takes a fifth of the time.
         release_freed_memory()
         return tables.write(time.perf_counter() - started, attempt)
