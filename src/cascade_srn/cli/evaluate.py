@@ -25,6 +25,7 @@ from cascade_srn.cli.options import (
 )
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.breakdown import BREAKDOWNS
+from cascade_srn.evaluation.noise import KINDS, parse_kinds
 from cascade_srn.evaluation.options import EvaluateOptions, ForeignOptions
 
 if TYPE_CHECKING:
@@ -60,6 +61,13 @@ def evaluate(
     from_text: Annotated[
         bool, typer.Option("--from-text", help="Extract from the raw text of the data, and score by characters.")
     ] = EvaluateOptions.from_text,
+    noise: Annotated[
+        str,
+        typer.Option(
+            metavar="all|KIND,…",
+            help=f"Also score text with noise, from text: {', '.join(KINDS)}.",
+        ),
+    ] = "",
     foreign: Annotated[
         list[str] | None,
         typer.Option(
@@ -97,7 +105,7 @@ def evaluate(
     map: LabelMapFile = None,
     resample: ResampledUnit = EvaluateOptions.resample,
     resamples: Annotated[int, typer.Option(help="Number of bootstrap resamples.")] = EvaluateOptions.n_resamples,
-    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = EvaluateOptions.seed,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap and of noise.")] = EvaluateOptions.seed,
     field: TextField = ForeignOptions.field,
     batch_words: BatchWords = EvaluateOptions.batch_words,
     precision: Precision = EvaluateOptions.precision,
@@ -124,6 +132,7 @@ def evaluate(
         predictions=tuple(predictions or ()),
         against=tuple(against or ()),
         by=tuple(by or ()),
+        noise=parse_kinds(noise),
         n_resamples=resamples,
         map=None if map is None else str(map),
     )
@@ -143,7 +152,7 @@ def evaluate(
 
 
 # Options that need gold annotations.
-_NEED_GOLD = ("predictions", "against", "gold_entities", "from_text", "train", "by", "report", "format")
+_NEED_GOLD = ("predictions", "against", "gold_entities", "from_text", "noise", "train", "by", "report", "format")
 
 
 def _refuse_with_foreign(arguments: Mapping[str, Any]) -> None:

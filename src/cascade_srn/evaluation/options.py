@@ -7,6 +7,7 @@ from cascade_srn.config import CONSTRAINTS, PRECISIONS, Settings, check_overlaps
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.breakdown import BREAKDOWNS
 from cascade_srn.evaluation.items import SYMMETRIC_POLICIES
+from cascade_srn.evaluation.noise import KINDS
 from cascade_srn.formats.alignment import check_align
 
 RESAMPLED = ("documents", "sentences")
@@ -17,8 +18,8 @@ class EvaluateOptions(Settings):
     """Models, the data to evaluate them on, and how. ``cascade-srn evaluate --help`` describes the options.
 
     ``predictions`` are files with predictions made elsewhere, which are scored like models. ``against`` are the models
-    or such files of the second side of a comparison. None stands for the detected format, and for the ``overlaps`` and
-    ``constraints`` of each model.
+    or such files of the second side of a comparison. ``noise`` are kinds of noise to score the models with, too. None
+    stands for the detected format, and for the ``overlaps`` and ``constraints`` of each model.
     """
 
     models: tuple[str, ...]
@@ -43,6 +44,7 @@ class EvaluateOptions(Settings):
     predictions: tuple[str, ...] = ()
     predictions_format: str | None = None
     schema: str | None = None
+    noise: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.models and not self.predictions:
@@ -65,6 +67,15 @@ class EvaluateOptions(Settings):
                 "Give the data the models were trained on",
                 option="train",
             )
+        for name in self.noise:
+            require_choice("noise", name, KINDS, option="noise")
+        if self.noise:
+            # Noise is in the text.
+            object.__setattr__(self, "from_text", True)
+            if self.predictions or any(map(os.path.isfile, self.against)):
+                raise ConfigError(
+                    "predictions made elsewhere are not for text with noise", "Evaluate models only", option="noise"
+                )
         if self.from_text and self.gold_entities:
             raise ConfigError(
                 "gold entities cannot be given to a model that starts from raw text",
