@@ -20,6 +20,7 @@ from cascade_srn.cli.options import (
     Overlaps,
     Precision,
     ResampledUnit,
+    TextEncoding,
     TextField,
     make_settings,
 )
@@ -99,6 +100,7 @@ def evaluate(
             help="With --predictions: labels and symmetric relations, from schema.json, types.json or a model.",
         ),
     ] = None,
+    encoding: TextEncoding = EvaluateOptions.encoding,
     align: Alignment = EvaluateOptions.align,
     constraints: Constraints = EvaluateOptions.constraints,
     keep_escapes: KeepEscapes = EvaluateOptions.keep_escapes,

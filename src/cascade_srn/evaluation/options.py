@@ -9,6 +9,7 @@ from cascade_srn.evaluation.breakdown import BREAKDOWNS
 from cascade_srn.evaluation.items import SYMMETRIC_POLICIES
 from cascade_srn.evaluation.noise import KINDS
 from cascade_srn.formats.alignment import check_align
+from cascade_srn.storage.files import check_encoding
 
 RESAMPLED = ("documents", "sentences")
 
@@ -45,11 +46,13 @@ class EvaluateOptions(Settings):
     predictions_format: str | None = None
     schema: str | None = None
     noise: tuple[str, ...] = ()
+    encoding: str | None = None
 
     def __post_init__(self) -> None:
         if not self.models and not self.predictions:
             raise ConfigError(f"no model to evaluate on {self.data!r}", "Give one or more models before the data")
         check_align(self.align)
+        check_encoding(self.encoding)
         check_overlaps(self.overlaps)
         for name, choices in (
             ("symmetric", (*SYMMETRIC_POLICIES, "all")),
@@ -107,12 +110,14 @@ class ForeignOptions(Settings):
     models: tuple[str, ...]
     texts: tuple[str, ...]
     field: str = "text"
+    encoding: str | None = None
     batch_words: int = 4096
     precision: str = "auto"
 
     def __post_init__(self) -> None:
         if not self.models or not self.texts:
             raise ConfigError("there is no model or no text", "Give at least one of each")
+        check_encoding(self.encoding)
         require_choice("precision", self.precision, PRECISIONS, option="precision")
         require_range("batch_words", self.batch_words, 1, option="batch_words")
         _require_distinct(self.models)

@@ -152,7 +152,7 @@ class _RatioGuard(io.RawIOBase):
         return len(data)
 
 
-ENCODING_HINT = "Name its encoding, such as cp1252, in this command or in convert"
+ENCODING_HINT = "Name its encoding, such as cp1252, or save it as UTF-8"
 """Hint of the option ``encoding``."""
 
 
