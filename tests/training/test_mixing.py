@@ -91,7 +91,7 @@ def test_a_share_of_the_gold_sentences_gets_noise(labelled):
     drawn = [Picked(gold, numbers[:5], noise=0.5, key=f"0 {epoch}")[:] for epoch in range(40)]
     assert drawn[3] == list(Picked(gold, numbers[:5], noise=0.5, key="0 3"))
     changed = sum(one.sentence.words != GOLD[at].sentence.words for row in drawn for at, one in enumerate(row))
-    assert 40 < changed < 110  # half of 200, without lines of a column, which leave most words unchanged
+    assert 10 < changed < 100  # most kinds leave the words of short sentences in lower case unchanged
     for row in drawn:
         for at, one in enumerate(row):
             assert len(one.sentence.entities) == len(GOLD[at].sentence.entities)
