@@ -9,7 +9,16 @@ from typing import Annotated, Any, cast
 import typer
 
 from cascade_srn.cli.failures import FoldedNotes, format_option, print_note
-from cascade_srn.cli.options import FORMAT_NAMES, Alignment, IdField, SegmenterName, TextField, find_segmenter
+from cascade_srn.cli.options import (
+    FORMAT_NAMES,
+    Alignment,
+    IdField,
+    KeptParts,
+    SegmenterName,
+    TextField,
+    find_segmenter,
+    split_names,
+)
 from cascade_srn.errors import DataError, TrainingError
 
 app = typer.Typer(
@@ -56,6 +65,7 @@ def create(
     ] = None,
     align: Alignment = "exact",
     segmenter: SegmenterName = "rules",
+    keep_parts: KeptParts = "",
     annotator: Annotated[str, typer.Option(help="Name of the annotator of --data.")] = "imported",
     held_out: Annotated[
         float, typer.Option(metavar="X", help="Share of the documents to score models on, which are not trained on.")
@@ -86,6 +96,7 @@ def create(
         format=from_format,
         align=cast(Align, align),
         segmenter=find_segmenter(segmenter),
+        keep_parts=split_names(keep_parts),
         annotator=annotator,
     )
     settings = ProjectSettings(held_out=held_out, seed=seed, epochs=epochs, encoder=encoder)
@@ -111,12 +122,20 @@ def add(
     field: TextField = "text",
     id_field: IdField = "id",
     segmenter: SegmenterName = "rules",
+    keep_parts: KeptParts = "",
 ) -> None:
     """Add raw text to a project. Documents that it has already are left out."""
     from cascade_srn.apps.annotation.exchange import ProjectInput, add_texts
     from cascade_srn.apps.annotation.project import Project
 
-    given = ProjectInput(texts=texts, per=per, field=field, id_field=id_field, segmenter=find_segmenter(segmenter))
+    given = ProjectInput(
+        texts=texts,
+        per=per,
+        field=field,
+        id_field=id_field,
+        segmenter=find_segmenter(segmenter),
+        keep_parts=split_names(keep_parts),
+    )
     notes = FoldedNotes()
     with Project.open(project) as opened:
         n_added = add_texts(opened, given, tell=notes.tell)

@@ -50,6 +50,7 @@ class ProjectInput:
         align: How to treat offsets of the data within words: "exact" or "expand".
         segmenter: Splits texts into sentences and words. None: rules for English.
         annotator: Name of the annotator of the data.
+        keep_parts: Parts of PDF files to keep: "headers", "references".
     """
 
     texts: Sequence[str] = ()
@@ -64,6 +65,7 @@ class ProjectInput:
     align: Align = "exact"
     segmenter: Segmenter | None = None
     annotator: str = "imported"
+    keep_parts: Sequence[str] = ()
 
 
 def create_project(
@@ -135,7 +137,15 @@ def _read_data(given: ProjectInput) -> Iterable[Document]:
 def _read_texts(given: ProjectInput, tell: Callable[[str], None]) -> Iterable[Document]:
     if not given.texts:
         return
-    for source in Sources(given.texts, per=given.per, field=given.field, id_field=given.id_field, tell=tell):
+    sources = Sources(
+        given.texts,
+        per=given.per,
+        field=given.field,
+        id_field=given.id_field,
+        keep_parts=given.keep_parts,
+        tell=tell,
+    )
+    for source in sources:
         if isinstance(source, Unreadable):
             tell(f"skipped {source.reason}")
         elif isinstance(source.text, Document):
