@@ -2,7 +2,7 @@
 
 Usage: python tools/compare_pdf.py FOLDER --words WORDS.txt [--files N] [--readers ours,pypdf] [--faults N]
 
-Most papers have no reference text, so that a list of words is the measure. WORDS.txt has one known word per line, the most
+Most papers have no reference text: a list of words is the measure. WORDS.txt has one known word per line, the most
 frequent first. Numbers, formulas and unknown names are not judged.
 
 - torn: two neighbours in a line, at least one of them unknown, are a known word without the space ("mo del").
@@ -70,7 +70,7 @@ def find_faults(text: str, known: Set[str], frequent: Set[str]) -> tuple[Counter
                 faults.append(("glued", word))
             elif match and not is_known and match[0][1:].islower() and _is_glued(token, frequent):
                 faults.append(("glued", token))
-            elif last and last + token in known and not (last in known and (is_known or len(token) == 1)):
+            elif last and token and last + token in known and not (last in known and (is_known or len(token) == 1)):
                 faults.append(("torn", f"{last} {token}"))
             counts["words"] += is_known
             last = token if match and word.endswith(match[0]) else ""  # punctuation ends a word

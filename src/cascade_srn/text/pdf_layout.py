@@ -267,27 +267,25 @@ def _split_at(segment: _Segment, start: float) -> list[_Segment]:
 
 def _find_second_column(segments: Sequence[_Segment]) -> float | None:
     """Return where a column starts to the right of another, if they share enough of the height of the page."""
-    starts = Counter(round(segment.left) for segment in segments)
+    if not segments:
+        return None
+    size = median_low(segment.words[0].size for segment in segments)
+    places = [
+        (segment.left, segment.right, _height_mask(segment), sum(len(word.text) for word in segment.words))
+        for segment in segments
+    ]
     best, found = 0, None
-    sizes = sorted(segment.words[0].size for segment in segments)
-    least = _MIN_COLUMN_LINES * sizes[len(sizes) // 2] if sizes else 0
-    masks = [(segment, _height_mask(segment), sum(len(word.text) for word in segment.words)) for segment in segments]
-    for start, _ in sorted(starts.most_common(_MAX_CANDIDATES)):
-        left = right = across = n_left = n_right = left_characters = right_characters = 0
-        for segment, mask, length in masks:
-            if segment.left >= start - 1:
-                right |= mask
-                right_characters += length
-                n_right += 1
-            elif segment.right <= start:
-                left |= mask
-                left_characters += length
-                n_left += 1
-            else:
-                across |= mask
-        shared = (left & right & ~across).bit_count()
-        long = min(left_characters / max(1, n_left), right_characters / max(1, n_right)) >= _MIN_COLUMN_CHARACTERS
-        if long and shared >= least and shared > 1.02 * best:
+    for start, _ in sorted(Counter(round(segment.left) for segment in segments).most_common(_MAX_CANDIDATES)):
+        heights, lengths = [0, 0, 0], [0, 0, 0]  # of the column before it, of those from it on, and across
+        for left, right, mask, length in places:
+            side = 1 if left >= start - 1 else 0 if right <= start else 2
+            heights[side] |= mask
+            lengths[side] += length
+        shared = (heights[0] & heights[1] & ~heights[2]).bit_count()
+        is_prose = all(
+            1.2 * size * lengths[side] >= _MIN_COLUMN_CHARACTERS * heights[side].bit_count() for side in (0, 1)
+        )
+        if is_prose and shared >= _MIN_COLUMN_LINES * size and shared > 1.02 * best:
             best, found = shared, float(start) - 1.0
     return found
 
