@@ -258,9 +258,10 @@ def _order_columns(segments: list[_Segment], depth: int = 0) -> Iterator[list[_S
 
 
 def _split_at(segment: _Segment, start: float) -> list[_Segment]:
-    """Split a segment where a column starts, if a line of the column before it is too long."""
-    for at, (before, word) in enumerate(pairwise(segment.words), 1):
-        if abs(word.left - start - 1) <= 2 and word.left - before.right > 0.55 * word.size:
+    """Split a segment where a column starts, if the gap before it is wider than others but not wide."""
+    gaps = [word.left - before.right for before, word in pairwise(segment.words)]
+    for at, (word, gap) in enumerate(zip(segment.words[1:], gaps, strict=True), 1):
+        if abs(word.left - start - 1) <= 1.5 and gap > max(0.3 * word.size, 1.4 * median_low(gaps)):
             return [_Segment(segment.row, segment.words[:at]), _Segment(segment.row, segment.words[at:])]
     return [segment]
 
@@ -274,8 +275,9 @@ def _find_second_column(segments: Sequence[_Segment]) -> float | None:
         (segment.left, segment.right, _height_mask(segment), sum(len(word.text) for word in segment.words))
         for segment in segments
     ]
-    best, found = 0, None
-    for start, _ in sorted(Counter(round(segment.left) for segment in segments).most_common(_MAX_CANDIDATES)):
+    found: dict[int, int] = {}
+    starts = Counter(round(segment.left) for segment in segments)
+    for start, _ in starts.most_common(_MAX_CANDIDATES):
         heights, lengths = [0, 0, 0], [0, 0, 0]  # of the column before it, of those from it on, and across
         for left, right, mask, length in places:
             side = 1 if left >= start - 1 else 0 if right <= start else 2
@@ -285,9 +287,11 @@ def _find_second_column(segments: Sequence[_Segment]) -> float | None:
         is_prose = all(
             1.2 * size * lengths[side] >= _MIN_COLUMN_CHARACTERS * heights[side].bit_count() for side in (0, 1)
         )
-        if is_prose and shared >= _MIN_COLUMN_LINES * size and shared > 1.02 * best:
-            best, found = shared, float(start) - 1.0
-    return found
+        if is_prose and shared >= _MIN_COLUMN_LINES * size:
+            found[start] = shared
+    # Most lines start at the edge of the column, but a line or two of the column before it may end there, too.
+    likely = [start for start, shared in found.items() if shared >= 0.9 * max(found.values())]
+    return max(likely, key=lambda start: (starts[start], -start)) - 1.0 if likely else None
 
 
 def _height_mask(segment: _Segment) -> int:
