@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from bisect import bisect_right
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
@@ -22,6 +22,8 @@ MAX_PAGES = 2000
 MAX_CHARACTERS = 10_000_000
 MAX_SECONDS_PER_PAGE = 60.0
 """Limits of one PDF. They stop damaged and hostile files, and are far above those of a book."""
+Colour = tuple[int, int, int]
+"""Red, green and blue, from 0 to 255."""
 _MARK = b"%PDF-"
 # Readers accept other bytes before the mark.
 _MARK_WITHIN = 1024
@@ -158,16 +160,7 @@ def _turn(box: Box, direction: int) -> Box:
 
 def _read_pages(data: bytes, place: str) -> tuple[list[int], list[list[Word]]]:
     """Return the direction of the text of each page, in quarters of a turn, and its words."""
-    # With -P the folder of the script does not come before the standard library.
-    limits = map(str, (MAX_PAGES, MAX_CHARACTERS, MAX_SECONDS_PER_PAGE))
-    worker = subprocess.run(
-        [sys.executable, "-P", pdf_worker.__file__, *limits],
-        input=data,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        check=False,
-    )
+    worker = _run_worker(data, *map(str, (MAX_PAGES, MAX_CHARACTERS, MAX_SECONDS_PER_PAGE)))
     directions, pages = [], []
     for line in worker.stdout.splitlines():
         value = json.loads(line)
@@ -180,6 +173,26 @@ def _read_pages(data: bytes, place: str) -> tuple[list[int], list[list[Word]]]:
             raise _worker_error(place, value["error"], value.get("detail"))
     is_slow = worker.returncode == pdf_worker.TOO_SLOW
     raise _worker_error(place, "slow" if is_slow else "damaged", "its reader stopped")
+
+
+def render_page(data: bytes, place: str, page: int, marks: Sequence[tuple[Colour, Sequence[Box]]] = ()) -> bytes:
+    """Return a picture of a page as PNG, 1,200 pixels wide, with boxes that are tinted with a colour."""
+    worker = _run_worker(data, "--page", str(page), json.dumps(marks), str(MAX_SECONDS_PER_PAGE))
+    if worker.returncode or not worker.stdout:
+        raise DataError(f"{place}: page {page + 1} of the PDF cannot be drawn", "Open it with another program")
+    return worker.stdout
+
+
+def _run_worker(data: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    # With -P the folder of the script does not come before the standard library.
+    return subprocess.run(
+        [sys.executable, "-P", pdf_worker.__file__, *arguments],
+        input=data,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        check=False,
+    )
 
 
 def _worker_error(place: str, kind: str, detail: object) -> DataError:

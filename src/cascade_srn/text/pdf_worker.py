@@ -1,17 +1,22 @@
-"""Script that prints the words of a PDF with their places. :mod:`cascade_srn.text.pdf` runs it as a process of its own.
+"""Script that prints the words of a PDF with their places, or a picture of a page.
+
+:mod:`cascade_srn.text.pdf` runs it as a process of its own.
 
 It reads the PDF from standard input and prints one JSON value per line: ``{"direction": d, "words": [...]}`` for each
 page, where a word is ``[text, left, right, baseline, size, style]``, and ``{"end": pages}`` at last, or an object with
 the ``error`` that ended it. PDFium is not thread-safe, and a damaged file can make it crash: a process of its own needs
-no lock and cannot harm the caller. It imports nothing else of the package, so that it starts fast.
+no lock and cannot harm the caller. It imports nothing else of the package, so that it starts fast. With ``--page`` it
+prints a PNG instead.
 """
 
 import ctypes
 import faulthandler
 import json
 import math
+import struct
 import sys
 import unicodedata
+import zlib
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -40,6 +45,7 @@ _BOLD_NAMES = ("bold", "cmbx", "black", "demi", "heavy", "-bd", "medi")
 _MATH_NAMES = ("cmmi", "cmsy", "cmex", "msbm", "msam", "math", "mtmi", "mtsy", "mtex", "symbol", "eufm", "rsfs")
 _FORCE_BOLD = 1 << 18
 _ENCRYPTED = (4, 5)
+_PICTURE_WIDTH, _PICTURE_HEIGHT = 1200, 2400
 # Fonts with codes of their own and no table of letters have many control characters.
 _MAX_UNKNOWN = 0.05
 
@@ -215,6 +221,58 @@ def _style(pdfium: Any, text_page: Any, index: int) -> int:
     return (BOLD if is_bold else 0) + (MATH if any(part in font for part in _MATH_NAMES) else 0)
 
 
+def print_picture(number: int, marks: list[tuple[list[int], list[list[float]]]], max_seconds: float) -> None:
+    """Print a page as PNG.
+
+    Args:
+        number: The page, which counts from 0.
+        marks: Colours, as red, green and blue, and the boxes that are tinted with them.
+        max_seconds: The process ends if it takes longer.
+    """
+    import pypdfium2.raw as pdfium
+
+    _limit_memory()
+    faulthandler.dump_traceback_later(max_seconds, exit=True)
+    data = sys.stdin.buffer.read()
+    pdfium.FPDF_InitLibrary()
+    page = pdfium.FPDF_LoadPage(pdfium.FPDF_LoadMemDocument64(data, len(data), None), number)
+    scale = min(_PICTURE_WIDTH / pdfium.FPDF_GetPageWidthF(page), _PICTURE_HEIGHT / pdfium.FPDF_GetPageHeightF(page))
+    width = max(1, round(scale * pdfium.FPDF_GetPageWidthF(page)))
+    height = max(1, round(scale * pdfium.FPDF_GetPageHeightF(page)))
+    bitmap = pdfium.FPDFBitmap_Create(width, height, 0)
+    pdfium.FPDFBitmap_FillRect(bitmap, 0, 0, width, height, 0xFFFFFFFF)
+    pdfium.FPDF_RenderPageBitmap(bitmap, page, 0, 0, width, height, 0, pdfium.FPDF_ANNOT)
+    stride = pdfium.FPDFBitmap_GetStride(bitmap)
+    pixels = ctypes.string_at(pdfium.FPDFBitmap_GetBuffer(bitmap), stride * height)
+    rows = [bytearray(3 * width) for _ in range(height)]
+    for at, row in enumerate(rows):
+        for channel in range(3):  # blue, green, red and nothing
+            row[2 - channel :: 3] = pixels[at * stride + channel : at * stride + 4 * width : 4]
+    x, y = ctypes.c_int(), ctypes.c_int()
+    for colour, boxes in marks:
+        tables = [bytes(value * part // 255 for value in range(256)) for part in colour]
+        for left, bottom, right, top in boxes:
+            corners = []
+            for point in ((left, bottom), (right, top)):
+                pdfium.FPDF_PageToDevice(page, 0, 0, width, height, 0, *point, x, y)
+                corners.append((min(max(0, x.value), width), min(max(0, y.value), height)))
+            (first, last), (above, below) = (sorted(pair) for pair in zip(*corners, strict=True))
+            for row in rows[above:below]:
+                for channel, table in enumerate(tables):
+                    part = slice(3 * first + channel, 3 * last + channel, 3)
+                    row[part] = row[part].translate(table)
+    sys.stdout.buffer.write(_to_png(width, rows))
+
+
+def _to_png(width: int, rows: list[bytearray]) -> bytes:
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    header = struct.pack(">IIBBBBB", width, len(rows), 8, 2, 0, 0, 0)
+    content = zlib.compress(b"".join(b"\0" + row for row in rows), 6)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", content) + chunk(b"IEND", b"")
+
+
 def _print(value: object) -> None:
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()
@@ -230,5 +288,7 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, hard))
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.argv[1] == "--page":
+    print_picture(int(sys.argv[2]), json.loads(sys.argv[3]), float(sys.argv[4]))
+elif __name__ == "__main__":
     main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
