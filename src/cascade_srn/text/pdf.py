@@ -175,12 +175,21 @@ def _read_pages(data: bytes, place: str) -> tuple[list[int], list[list[Word]]]:
     raise _worker_error(place, "slow" if is_slow else "damaged", "its reader stopped")
 
 
-def render_page(data: bytes, place: str, page: int, marks: Sequence[tuple[Colour, Sequence[Box]]] = ()) -> bytes:
-    """Return a picture of a page as PNG, 1,200 pixels wide, with boxes that are tinted with a colour."""
+class PagePicture(NamedTuple):
+    """A page as PNG. ``top`` is the place of its highest mark, as a share of the height from the top."""
+
+    png: bytes
+    page: int
+    top: float
+
+
+def render_page(data: bytes, place: str, page: int, marks: Sequence[tuple[Colour, Sequence[Box]]] = ()) -> PagePicture:
+    """Draw a page, 1,200 pixels wide, with boxes that are tinted with a colour."""
     worker = _run_worker(data, "--page", str(page), json.dumps(marks), str(MAX_SECONDS_PER_PAGE))
     if worker.returncode or not worker.stdout:
         raise DataError(f"{place}: page {page + 1} of the PDF cannot be drawn", "Open it with another program")
-    return worker.stdout
+    top, _, png = worker.stdout.partition(b"\n")
+    return PagePicture(png, page, float(top))
 
 
 def _run_worker(data: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:

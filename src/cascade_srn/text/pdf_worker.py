@@ -222,7 +222,7 @@ def _style(pdfium: Any, text_page: Any, index: int) -> int:
 
 
 def print_picture(number: int, marks: list[tuple[list[int], list[list[float]]]], max_seconds: float) -> None:
-    """Print a page as PNG.
+    """Print a page as PNG, after a line with the highest mark as a share of the height from the top.
 
     Args:
         number: The page, which counts from 0.
@@ -249,6 +249,7 @@ def print_picture(number: int, marks: list[tuple[list[int], list[list[float]]]],
         for channel in range(3):  # blue, green, red and nothing
             row[2 - channel :: 3] = pixels[at * stride + channel : at * stride + 4 * width : 4]
     x, y = ctypes.c_int(), ctypes.c_int()
+    highest = height
     for colour, boxes in marks:
         tables = [bytes(value * part // 255 for value in range(256)) for part in colour]
         for left, bottom, right, top in boxes:
@@ -257,11 +258,12 @@ def print_picture(number: int, marks: list[tuple[list[int], list[list[float]]]],
                 pdfium.FPDF_PageToDevice(page, 0, 0, width, height, 0, *point, x, y)
                 corners.append((min(max(0, x.value), width), min(max(0, y.value), height)))
             (first, last), (above, below) = (sorted(pair) for pair in zip(*corners, strict=True))
+            highest = min(highest, above)
             for row in rows[above:below]:
                 for channel, table in enumerate(tables):
                     part = slice(3 * first + channel, 3 * last + channel, 3)
                     row[part] = row[part].translate(table)
-    sys.stdout.buffer.write(_to_png(width, rows))
+    sys.stdout.buffer.write(b"%.4f\n" % (highest % height / height) + _to_png(width, rows))
 
 
 def _to_png(width: int, rows: list[bytearray]) -> bytes:

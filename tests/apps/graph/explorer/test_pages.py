@@ -71,6 +71,8 @@ def test_the_page_has_marks(served):
     assert row["has_page"]
     answer = served.get("/api/page.png", params=place_of(row))
     assert answer.headers["content-type"] == "image/png"
+    assert answer.headers["page-number"] == "2"
+    assert float(answer.headers["page-position"]) == pytest.approx((595 - 407.5) / 595, abs=0.01)
     width, pixels = read_png(answer.content)
     assert width == WIDTH
     scale = WIDTH / 420
@@ -112,7 +114,7 @@ def test_the_page_in_a_browser(served, tmp_path):
     for browser in start_browser():
         with open_page(browser, f"{url}/#edge={edge}", url=url, reduced_motion="reduce") as page:
             page.get_by_role("button", name="PDF page").click()
-            picture = page.get_by_role("img", name="Page of paper with the sentence")
+            picture = page.get_by_role("img", name="Page 2 of paper with the sentence")
             picture.wait_for()
             assert picture.evaluate("async (img) => { await img.decode(); return img.naturalWidth; }") == WIDTH
             picture.screenshot(path=tmp_path / "page.png")

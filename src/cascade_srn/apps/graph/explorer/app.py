@@ -27,6 +27,7 @@ from cascade_srn.apps.web.run import serve_app
 from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.errors import CascadeError
 from cascade_srn.formats.table import escape_row
+from cascade_srn.text.pdf import PagePicture
 
 DESCRIPTION = (
     "Neighbourhoods, paths, evidence and rankings of a graph. Every error has the same form: a code and a message."
@@ -339,9 +340,12 @@ def graph_routes(graph: Graph, pages: PdfPages | None = None) -> APIRouter:
 
     @router.get("/page.png", response_class=Response, responses=PNG_RESPONSE)
     def page(form: Annotated[PageForm, Query()]) -> Response:
-        """Return the page of a PDF with a sentence and two entities marked."""
+        """Return the page of a PDF with a sentence and two entities marked.
 
-        def draw() -> bytes:
+        The headers have the number of the page, and where the marks start, as a share of the height.
+        """
+
+        def draw() -> PagePicture:
             found = graph.select(
                 "SELECT document_id, text FROM documents WHERE document = $document", document=form.document
             )
@@ -349,7 +353,13 @@ def graph_routes(graph: Graph, pages: PdfPages | None = None) -> APIRouter:
                 raise NotInGraph(f"there is no PDF of the document {form.document}", "Serve the graph with its files")
             return pages.draw(found[0]["document_id"], found[0]["text"], form.places())
 
-        return Response(_find(draw), headers={"Cache-Control": "no-store"}, media_type="image/png")
+        picture: PagePicture = _find(draw)
+        headers = {
+            "Cache-Control": "no-store",
+            "Page-Number": str(picture.page + 1),
+            "Page-Position": f"{picture.top:.4f}",
+        }
+        return Response(picture.png, headers=headers, media_type="image/png")
 
     @router.get("/communities")
     def communities() -> Response:

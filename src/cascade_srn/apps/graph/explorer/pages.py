@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cascade_srn.errors import DataError
 from cascade_srn.inputs.find import find_inputs
-from cascade_srn.text.pdf import MAX_BYTES, Colour, PdfText, parse_pdf, render_page
+from cascade_srn.text.pdf import MAX_BYTES, Colour, PagePicture, PdfText, parse_pdf, render_page
 from cascade_srn.text.pdf_layout import KEEPABLE, Box
 
 Offsets = tuple[int, int]
@@ -35,8 +35,8 @@ class PdfPages:
         """Return whether there is a file with the name of a document."""
         return document_id in self._paths
 
-    def draw(self, document_id: str, text: str, places: Mapping[str, Offsets]) -> bytes:
-        """Return the page of an entity or a sentence as PNG.
+    def draw(self, document_id: str, text: str, places: Mapping[str, Offsets]) -> PagePicture:
+        """Draw the page of an entity or a sentence.
 
         Args:
             document_id: Id of the document, for which :meth:`has` is true.

@@ -64,23 +64,26 @@ function createSentence(row, onPage) {
 
 /** Create a button that shows the page of the PDF, or hides it again. */
 function createPageButton(row, name, onPage) {
-  const picture = createHtml("img", {
-    class: "pdf-page",
-    alt: `Page of ${name} with the sentence, “${row.head_text}” in blue and “${row.tail_text}” in green`,
-    hidden: true,
-  });
   const button = createHtml("button", { type: "button", class: "quiet-button", "aria-expanded": "false" }, "PDF page");
+  const view = createHtml("div", { class: "pdf-page", hidden: true });
   button.addEventListener("click", async () => {
-    button.disabled = true;
-    if (!picture.src) {
-      const blob = await onPage(row);
-      if (blob) picture.src = URL.createObjectURL(blob);
+    if (!view.children.length) {
+      button.disabled = true;
+      const found = await onPage(row);
+      button.disabled = false;
+      if (!found) return;
+      const marked = `the sentence, “${row.head_text}” in blue and “${row.tail_text}” in green`;
+      const picture = createHtml("img", { src: found.address, alt: `Page ${found.number} of ${name} with ${marked}` });
+      const mark = createHtml("span", { style: `top: ${100 * found.top}%` });
+      view.append(picture, mark);
+      button.textContent = `PDF page ${found.number}`;
+      await picture.decode();
     }
-    button.disabled = false;
-    picture.hidden = !picture.src || !picture.hidden;
-    button.setAttribute("aria-expanded", String(!picture.hidden));
+    view.hidden = !view.hidden;
+    button.setAttribute("aria-expanded", String(!view.hidden));
+    if (!view.hidden) view.lastChild.scrollIntoView({ block: "center" });
   });
-  return createHtml("div", {}, button, picture);
+  return createHtml("div", {}, button, view);
 }
 
 /** Insert the drawing of the server. Without one, show the two names. */

@@ -242,11 +242,13 @@ async function saveCsv(path, parameters) {
   saveFile(await (await service.request(`api/${path}`, { parameters })).blob(), path);
 }
 
-/** Return the page of the PDF that a sentence is on, as a blob. */
+/** Return the page of the PDF that a sentence is on: its address, number, and the place of the sentence. */
 async function loadPage(row) {
   const names = ["sentence", "head", "tail"].flatMap((name) => [`${name}_start`, `${name}_end`]);
   const parameters = Object.fromEntries(["document", ...names].map((name) => [name, row[name]]));
-  return (await service.request("api/page.png", { parameters })).blob();
+  const answer = await service.request("api/page.png", { parameters });
+  const address = URL.createObjectURL(await answer.blob());
+  return { address, number: answer.headers.get("Page-Number"), top: Number(answer.headers.get("Page-Position")) };
 }
 
 const downloads = {
