@@ -226,7 +226,7 @@ def print_picture(number: int, marks: list[tuple[list[int], list[list[float]]]],
 
     Args:
         number: The page, which counts from 0.
-        marks: Colours, as red, green and blue, and the boxes that are tinted with them.
+        marks: Colours, as red, green and blue, and the boxes that are tinted with them. The last one counts.
         max_seconds: The process ends if it takes longer.
     """
     import pypdfium2.raw as pdfium
@@ -249,7 +249,7 @@ def print_picture(number: int, marks: list[tuple[list[int], list[list[float]]]],
         for channel in range(3):  # blue, green, red and nothing
             row[2 - channel :: 3] = pixels[at * stride + channel : at * stride + 4 * width : 4]
     x, y = ctypes.c_int(), ctypes.c_int()
-    highest = height
+    highest, plain = height, [bytes(row) for row in rows]
     for colour, boxes in marks:
         tables = [bytes(value * part // 255 for value in range(256)) for part in colour]
         for left, bottom, right, top in boxes:
@@ -259,10 +259,10 @@ def print_picture(number: int, marks: list[tuple[list[int], list[list[float]]]],
                 corners.append((min(max(0, x.value), width), min(max(0, y.value), height)))
             (first, last), (above, below) = (sorted(pair) for pair in zip(*corners, strict=True))
             highest = min(highest, above)
-            for row in rows[above:below]:
+            for row, drawn in zip(rows[above:below], plain[above:below], strict=True):
                 for channel, table in enumerate(tables):
-                    part = slice(3 * first + channel, 3 * last + channel, 3)
-                    row[part] = row[part].translate(table)
+                    part = slice(3 * first + channel, 3 * last, 3)
+                    row[part] = drawn[part].translate(table)
     sys.stdout.buffer.write(b"%.4f\n" % (highest % height / height) + _to_png(width, rows))
 
 

@@ -78,11 +78,7 @@ def test_the_page_has_marks(served):
     scale = WIDTH / 420
     at = pixels[round((595 - 401) * scale)]
     assert at.count(bytes(COLOURS["sentence"])) > 100
-    # Each colour of an entity is the product of its own and that of the sentence.
-    both = [
-        bytes(a * b // 255 for a, b in zip(COLOURS["sentence"], COLOURS[end], strict=True)) for end in ("head", "tail")
-    ]
-    assert all(at.count(colour) > 20 for colour in both)
+    assert min(at.count(bytes(COLOURS[end])) for end in ("head", "tail")) > 20
     assert not any(set(row) - {255} for row in pixels[round((595 - 380) * scale) :])
 
 
