@@ -56,7 +56,7 @@ class _Char(NamedTuple):
     right: float
     y: float
     size: float
-    index: int
+    number: int
     after_space: bool
 
 
@@ -129,7 +129,7 @@ def _read_page(pdfium: Any, text_page: Any, codes: list[int], ligatures: set[int
         if text:
             main = max(chars, key=lambda char: char.size)
             numbers = min(c.left for c in chars), max(c.right for c in chars), main.y, main.size
-            words.append([text, *(round(n, 2) for n in numbers), _style(pdfium, text_page, main.index)])
+            words.append([text, *(round(n, 2) for n in numbers), _style(pdfium, text_page, main.number)])
     return {"direction": direction, "words": words}
 
 
