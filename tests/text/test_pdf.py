@@ -181,6 +181,7 @@ def test_turned_pages(matrix, box):
         ("[(of) -140 (the)] TJ", "of the"),
         ("[(T) 80 (able) -333 (1)] TJ", "Table 1"),
         ("4 Tc (ABSTRACT) Tj", "ABSTRACT"),
+        ("[(messages) 300 ( ) 300 (sent)] TJ", "messages sent"),  # as in texts of scans
         ("(one ) Tj 60 0 Td (two) Tj", "one two"),
         ("(Andr) Tj 24 0 Td (\\264) Tj 0 0 Td (e) Tj", "André"),
     ],

@@ -29,7 +29,8 @@ BOLD, MATH = 1, 2
 
 # Shares of the size of the font. TeX shrinks the space between words to 0.19, and moves letters apart by up to 0.06.
 _GAP = 0.13
-_GAP_AT_SPACE = 0.04
+# PDFium finds spaces in narrow gaps, too. Characters of the file that are spaces count even if the gap is not drawn.
+_GAPS = {"": _GAP, "found": 0.04, "drawn": -0.1}
 _BACK = 0.8
 _RAISED = 0.5
 # Fonts of TeX without an encoding have the ligatures at these codes.
@@ -57,7 +58,7 @@ class _Char(NamedTuple):
     y: float
     size: float
     number: int
-    after_space: bool
+    space: str  # before it: none, found by PDFium, or drawn
 
 
 def main(max_pages: int, max_characters: int, max_seconds: float) -> None:
@@ -117,7 +118,7 @@ def _read_page(pdfium: Any, text_page: Any, codes: list[int], ligatures: set[int
     for direction, char in _read_chars(pdfium, text_page, codes, ligatures):
         chars = directions.setdefault(direction, [])
         # PDFium returns the letters of a ligature one by one, all at its place.
-        if chars and chars[-1][1:5] == char[1:5] and chars[-1].text.isalpha() and not char.after_space:
+        if chars and chars[-1][1:5] == char[1:5] and chars[-1].text.isalpha() and not char.space:
             char = char._replace(text=chars.pop().text + char.text)
         chars.append(char)
     if not directions:
@@ -136,17 +137,17 @@ def _read_page(pdfium: Any, text_page: Any, codes: list[int], ligatures: set[int
 def _read_chars(pdfium: Any, text_page: Any, codes: list[int], ligatures: set[int]) -> Iterator[tuple[int, _Char]]:
     box, matrix = pdfium.FS_RECTF(), pdfium.FS_MATRIX()
     x, y = ctypes.c_double(), ctypes.c_double()
-    after_space = False
+    space = ""
     for index, code in enumerate(codes):
         is_hyphen = code in _HYPHENS and pdfium.FPDFText_IsHyphen(text_page, index)
         if pdfium.FPDFText_IsGenerated(text_page, index) and not is_hyphen:
-            after_space = True
+            space = space or "found"
             continue
         text = "-" if is_hyphen else chr(code) if code < 0x110000 else "\ufffd"
         if index in ligatures:
             text = _LIGATURES.get(code, text)
         if text.isspace():
-            after_space = True
+            space = "drawn"
             continue
         if unicodedata.category(text[0]) in ("Cc", "Cs", "Cn", "Co"):
             text = "\ufffd"
@@ -165,8 +166,8 @@ def _read_chars(pdfium: Any, text_page: Any, codes: list[int], ligatures: set[in
         )[turn]
         if not 0.3 * height < size < 4 * height and height > 0:  # bitmap fonts have any size
             size = 0.8 * height
-        yield turn, _Char(text, left, right, base, size, index, after_space)
-        after_space = False
+        yield turn, _Char(text, left, right, base, size, index, space)
+        space = ""
 
 
 def _split_words(chars: list[_Char]) -> Iterator[list[_Char]]:
@@ -177,7 +178,7 @@ def _split_words(chars: list[_Char]) -> Iterator[list[_Char]]:
         word = run[:1]
         for before, char in pairwise(run):
             size = max(before.size, char.size)
-            limit = spacing + (_GAP_AT_SPACE if char.after_space else _GAP)
+            limit = spacing + _GAPS["found" if char.space and spacing > _GAP else char.space]
             if char.left - before.right > limit * size:
                 yield word
                 word = []
