@@ -66,7 +66,7 @@ def find_faults(text: str, known: Set[str], frequent: Set[str]) -> tuple[Counter
             token = match[0].lower() if match else ""
             is_known = token in known
             parts = re.split("[.,;:]", word.lower()) if _GLUED_SENTENCES.fullmatch(word) else []
-            if parts and known.issuperset(parts):
+            if parts and known >= set(parts):
                 faults.append(("glued", word))
             elif match and not is_known and match[0][1:].islower() and _is_glued(token, frequent):
                 faults.append(("glued", token))
