@@ -16,6 +16,7 @@ from cascade_srn.cli.options import (
     Constraints,
     Device,
     IdField,
+    KeptParts,
     Overlaps,
     Precision,
     RawText,
@@ -26,6 +27,7 @@ from cascade_srn.cli.options import (
     TextField,
     UnitOfText,
     find_segmenter,
+    split_names,
 )
 from cascade_srn.config import check_overlaps
 from cascade_srn.errors import ConfigError
@@ -65,6 +67,7 @@ def extract(
     ] = None,
     segmenter: SegmenterName = "rules",
     skip: SkippedParts = "",
+    keep_parts: KeptParts = "",
     threshold: Annotated[
         list[str] | None,
         typer.Option(
@@ -92,8 +95,9 @@ def extract(
     if output is None and was_closed("stdout"):
         raise ConfigError("standard output is closed", "Pass a file for the results", option="output")
     output_format = choose_format(format, output, terminal=sys.stdout.isatty())
-    kept = _split(keep)
+    kept = split_names(keep)
     check_kept(kept, output_format)
+    notes = FoldedNotes()
     sources = Sources(
         find_given_inputs(inputs, text),
         text or (),
@@ -101,9 +105,10 @@ def extract(
         field=field,
         id_field=id_field,
         keep=kept,
+        keep_parts=split_names(keep_parts),
         output=output,
         encoding=encoding,
-        tell=print_note,
+        tell=notes.tell,
     )
     check_output(output_format, output)
     check_overlaps(overlaps)
@@ -129,12 +134,13 @@ def extract(
             n_skipped = _run(
                 extractor,
                 sources,
+                notes,
                 source=_describe_source(folder) if output_format == "jsonl" else {},
                 languages=read_languages(folder),
                 format=output_format,
                 output=output,
                 threshold=threshold or [],
-                labels=None if labels is None else _split(labels),
+                labels=None if labels is None else split_names(labels),
                 batch_words=batch_words,
                 strict=strict,
             )
@@ -144,10 +150,6 @@ def extract(
         raise typer.Exit(CLOSED_PIPE) from None
     if n_skipped:
         raise typer.Exit(SOME_SKIPPED)
-
-
-def _split(names: str) -> list[str]:
-    return [name for part in names.split(",") if (name := part.strip())]
 
 
 def find_given_inputs(inputs: list[str] | None, text: list[str] | None = None) -> list[str]:
@@ -174,6 +176,7 @@ def _describe_source(folder: Path) -> dict[str, str]:
 def _run(
     extractor: Extractor,
     sources: Sources,
+    notes: FoldedNotes,
     *,
     source: dict[str, str],
     languages: tuple[str, ...],
@@ -198,7 +201,6 @@ def _run(
     writer = make_writer(
         format, output, schema=extractor.schema, terminal=terminal, width=width, kept=sources.keep, source=source
     )
-    notes = FoldedNotes()
     # Results on the terminal show the progress themselves.
     shown = sys.stderr.isatty() and (output is not None or not terminal)
     try:

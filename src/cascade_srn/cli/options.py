@@ -80,6 +80,12 @@ TextEncoding = Annotated[
 SkippedParts = Annotated[
     str, typer.Option(metavar="PART,…", help="Leave out parts of the texts: references, code, tables (with commas).")
 ]
+KeptParts = Annotated[
+    str,
+    typer.Option(
+        metavar="PART,…", help="Parts of PDF files to keep, which are left out by default: headers, references."
+    ),
+]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first unreadable text.")]
 BundledModel = Annotated[
     str | None, typer.Option(metavar="M", help="Model folder, name or hub id. Default: the bundled model.")
@@ -209,9 +215,14 @@ def _parse_list(name: str, value: Any, hint: Any) -> Any:
         raise ConfigError(f"{name} is {value!r}", f"Give {form}", option=name) from error
 
 
+def split_names(names: str) -> list[str]:
+    """Return names that are separated by commas."""
+    return [name for part in names.split(",") if (name := part.strip())]
+
+
 def find_segmenter(name: str, skip: str = "") -> Segmenter:
     """Return the segmenter with this name. ``skip`` has the names of the parts to leave out, separated by commas."""
     from cascade_srn.text.segment import make_segmenter
 
     require_choice("segmenter", name, tuple(SEGMENTERS))
-    return make_segmenter(SEGMENTERS[name], [part.strip() for part in skip.split(",") if part.strip()])
+    return make_segmenter(SEGMENTERS[name], split_names(skip))

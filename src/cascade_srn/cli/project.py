@@ -13,10 +13,12 @@ from cascade_srn.cli.options import (
     FORMAT_NAMES,
     Alignment,
     IdField,
+    KeptParts,
     SegmenterName,
     TextEncoding,
     TextField,
     find_segmenter,
+    split_names,
 )
 from cascade_srn.errors import DataError, TrainingError
 
@@ -65,6 +67,7 @@ def create(
     ] = None,
     align: Alignment = "exact",
     segmenter: SegmenterName = "rules",
+    keep_parts: KeptParts = "",
     annotator: Annotated[str, typer.Option(help="Name of the annotator of --data.")] = "imported",
     held_out: Annotated[
         float, typer.Option(metavar="X", help="Share of the documents to score models on, which are not trained on.")
@@ -96,6 +99,7 @@ def create(
         format=from_format,
         align=cast(Align, align),
         segmenter=find_segmenter(segmenter),
+        keep_parts=split_names(keep_parts),
         annotator=annotator,
     )
     settings = ProjectSettings(held_out=held_out, seed=seed, epochs=epochs, encoder=encoder)
@@ -122,13 +126,21 @@ def add(
     id_field: IdField = "id",
     encoding: TextEncoding = None,
     segmenter: SegmenterName = "rules",
+    keep_parts: KeptParts = "",
 ) -> None:
     """Add raw text to a project. Documents that it has already are left out."""
     from cascade_srn.apps.annotation.exchange import ProjectInput, add_texts
     from cascade_srn.apps.annotation.project import Project
 
-    split = find_segmenter(segmenter)
-    given = ProjectInput(texts=texts, per=per, field=field, id_field=id_field, encoding=encoding, segmenter=split)
+    given = ProjectInput(
+        texts=texts,
+        per=per,
+        field=field,
+        id_field=id_field,
+        encoding=encoding,
+        segmenter=find_segmenter(segmenter),
+        keep_parts=split_names(keep_parts),
+    )
     notes = FoldedNotes()
     with Project.open(project) as opened:
         n_added = add_texts(opened, given, tell=notes.tell)

@@ -16,6 +16,7 @@ from cascade_srn.cli.options import (
     BatchWords,
     Device,
     IdField,
+    KeptParts,
     Precision,
     RawText,
     SegmenterName,
@@ -25,6 +26,7 @@ from cascade_srn.cli.options import (
     TextField,
     UnitOfText,
     find_segmenter,
+    split_names,
 )
 from cascade_srn.errors import ConfigError
 
@@ -73,6 +75,7 @@ def select(
     encoding: TextEncoding = None,
     segmenter: SegmenterName = "rules",
     skip: SkippedParts = "",
+    keep_parts: KeptParts = "",
     min_words: Annotated[int, typer.Option(metavar="N", help="Leave out sentences with fewer words.")] = 4,
     max_words: Annotated[int, typer.Option(metavar="N", help="Leave out sentences with more words.")] = 100,
     seed: Annotated[int, typer.Option(help="Seed of random choices.")] = 0,
@@ -98,20 +101,21 @@ def select(
     require_range("n", n, 1)
     strategy = choose_strategy(strategy, has_model=model is not None)
     format = choose_format(format, output)
+    notes = FoldedNotes()
     sources = Sources(
         find_given_inputs(inputs),
         per=per,
         field=field,
         id_field=id_field,
-        output=output,
         encoding=encoding,
-        tell=print_note,
+        keep_parts=split_names(keep_parts),
+        output=output,
+        tell=notes.tell,
     )
     check_output(format, output)
     split = find_segmenter(segmenter, skip)
     known = _read_annotated(annotated or [], split)
     extractor = None if model is None else _load(model, device, precision, split)
-    notes = FoldedNotes()
     texts = ReadableTexts(sources, split, strict=strict, tell=notes.tell)
     try:
         with _show_progress(sources, texts) as progress:

@@ -51,6 +51,7 @@ class ProjectInput:
         align: How to treat offsets of the data within words: "exact" or "expand".
         segmenter: Splits texts into sentences and words. None: rules for English.
         annotator: Name of the annotator of the data.
+        keep_parts: Parts of PDF files to keep: "headers", "references".
     """
 
     texts: Sequence[str] = ()
@@ -66,6 +67,7 @@ class ProjectInput:
     align: Align = "exact"
     segmenter: Segmenter | None = None
     annotator: str = "imported"
+    keep_parts: Sequence[str] = ()
 
 
 def create_project(
@@ -140,7 +142,13 @@ def _read_texts(given: ProjectInput, tell: Callable[[str], None]) -> Iterable[Do
     if not given.texts:
         return
     sources = Sources(
-        given.texts, per=given.per, field=given.field, id_field=given.id_field, encoding=given.encoding, tell=tell
+        given.texts,
+        per=given.per,
+        field=given.field,
+        id_field=given.id_field,
+        encoding=given.encoding,
+        keep_parts=given.keep_parts,
+        tell=tell,
     )
     for source in sources:
         if isinstance(source, Unreadable):
