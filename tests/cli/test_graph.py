@@ -41,6 +41,24 @@ def test_explain(graph, capsys):
     assert json.loads(capsys.readouterr().out)["node"]["n_mentions"] == 4
 
 
+def test_a_vocabulary(tmp_path, capsys):
+    lines = write_lines(DOCUMENTS, tmp_path / "in.jsonl")
+    (tmp_path / "v.csv").write_text("id,name,type\nN7,NER,Task\nM1,CRF,Method\nM2,CRF,\n")
+    options = ("--vocabulary", tmp_path / "v.csv", "--output", tmp_path / "graph")
+    assert run("graph", "build", lines, *options) == 0
+    assert "linked: exact 1, ambiguous 1, unlinked 8" in capsys.readouterr().out
+    assert run("graph", "explain", tmp_path / "graph", "N7") == 0
+    assert "Vocabulary\nN7: NER (exact, 1)\n" in capsys.readouterr().out
+    assert run("graph", "neighbours", tmp_path / "graph", "N7", "--format", "csv") == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert {row["tail_identifier"] for row in rows} == {"N7"}
+    assert run("graph", "remove", tmp_path / "graph", "--ids", "d") == 0
+    assert "linked: exact 2, ambiguous 1, unlinked" in capsys.readouterr().out
+    for name in ("missing.csv", "in.jsonl", "x.doc"):
+        found = failure(capsys, "graph", "build", lines, "--output", tmp_path / "g", "--vocabulary", tmp_path / name)
+        assert name in found
+
+
 def test_mistakes_are_reported(graph, tmp_path, capsys):
     lines = tmp_path / "in.jsonl"
     assert "--overwrite" in failure(capsys, "graph", "build", lines, "--output", graph)

@@ -7,7 +7,7 @@ import typer
 
 from cascade_srn.cli.failures import join_lines
 from cascade_srn.cli.graph_ask import neighbours, path, trends, triples
-from cascade_srn.cli.graph_change import print_report, remove, sync, update
+from cascade_srn.cli.graph_change import print_counts, print_report, remove, sync, update
 from cascade_srn.cli.graph_serve import serve
 from cascade_srn.cli.options import make_settings
 
@@ -47,6 +47,15 @@ def build(
     aliases: Annotated[Path | None, typer.Option(metavar="FILE", help="Aliases: canonical, alias, label.")] = None,
     merges: Annotated[Path | None, typer.Option(metavar="FILE", help="Forms to merge: text, into, label.")] = None,
     splits: Annotated[Path | None, typer.Option(metavar="FILE", help="Forms to keep apart: text, from.")] = None,
+    vocabulary: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Known things: CSV (id, name, aliases, type), SKOS or Wikidata.")
+    ] = None,
+    vocabulary_threshold: Annotated[
+        float, typer.Option(metavar="X", help="Minimum similarity of a link by character n-grams.")
+    ] = 0.75,
+    vocabulary_language: Annotated[
+        str, typer.Option(metavar="L", help="Language of names in SKOS and Wikidata; * for all.")
+    ] = "en",
     schema: Annotated[
         Path | None, typer.Option(metavar="PATH", help="File with the label set, or folder of the model.")
     ] = None,
@@ -76,7 +85,7 @@ def build(
 
     settings = make_settings(
         GraphSettings,
-        given | {name: _as_text(given[name]) for name in ("aliases", "merges", "splits", "schema")},
+        given | {name: _as_text(given[name]) for name in ("aliases", "merges", "splits", "vocabulary", "schema")},
         generic=keep_generic,
         generic_labels=tuple(generic_label) if generic_label else GraphSettings.generic_labels,
         symmetric=_as_list(symmetric),
@@ -84,9 +93,9 @@ def build(
     )
     report = build_graph(corpus, output, settings, overwrite=overwrite)
     print_report(report)
-    _print_counts("merged", report.merges)
-    _print_counts("left out", report.dropped)
-    _print_counts("flagged", report.flags)
+    print_counts("merged", report.merges)
+    print_counts("left out", report.dropped)
+    print_counts("flagged", report.flags)
 
 
 @app.command()
@@ -110,6 +119,7 @@ def explain(
     typer.echo(f"{row['node']}: {row['name']} ({row['label']})")
     typer.echo(f"{row['n_mentions']:,} mentions in {row['n_documents']:,} documents, {row['degree']:,} edges")
     typer.echo(f"votes: {row['votes']}")
+    _print_rows("Vocabulary", found.get("links", []), "{identifier}: {name} ({link}, {score:g})")
     _print_rows("Forms", found["forms"], "{n:>6}  {text} ({label}), {step}")
     _print_rows("Merges", found["merges"], "{step:>8}  {text} ({label}) into {into_text} ({into_label}): {reason}")
     _print_rows("Mentions", found["mentions"], "{document_id} [{start}, {end}): {text} ({label})")
@@ -145,12 +155,6 @@ def export(
     if report.next_step:
         typer.echo(f"To import the files, run this in {output}:", err=True)
         typer.echo(report.next_step)
-
-
-def _print_counts(title: str, counts: dict[str, int]) -> None:
-    shown = [f"{name} {count:,}" for name, count in counts.items() if count]
-    if shown:
-        typer.echo(f"{title}: {', '.join(shown)}")
 
 
 def _print_rows(title: str, rows: list[dict[str, Any]], line: str) -> None:

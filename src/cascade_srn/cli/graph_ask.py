@@ -32,6 +32,8 @@ _EDGE = {
     **{"sentences": "n", "best_score": "best_score", "first_date": "first_date", "last_date": "last_date"},
     "flag": "flag",
 }
+# Only with a vocabulary.
+_IDENTIFIERS = ("head_identifier", "tail_identifier")
 _SENTENCE = ("document_id", "title", "date", "score", "sentence_text", "head_text", "tail_text")
 
 
@@ -207,7 +209,7 @@ def _print_edges(rows: Sequence[Row], format: str, more: Mapping[str, str] | Non
     if format == "json":
         _print_json(rows)
     elif format == "csv":
-        _print_csv(rows, {**more, **_EDGE})
+        _print_csv(rows, {**more, **_EDGE, **{name: name for name in _IDENTIFIERS if rows and name in rows[0]}})
     elif not rows:
         print_note("no relation matches")
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -104,6 +105,14 @@ def print_report(report: GraphReport) -> None:
         f"{counts['nodes']:,} nodes and {counts['edges']:,} edges from {counts['mentions']:,} mentions and "
         f"{counts['evidence']:,} relations of {counts['documents']:,} documents, in {report.folder}"
     )
+    print_counts("linked", report.links)
+
+
+def print_counts(title: str, counts: Mapping[str, int]) -> None:
+    """Print the counts that are not zero in one line."""
+    shown = [f"{name} {count:,}" for name, count in counts.items() if count]
+    if shown:
+        typer.echo(f"{title}: {', '.join(shown)}")
 
 
 def _read_ids(given: list[str]) -> list[str]:

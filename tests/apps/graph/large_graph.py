@@ -9,7 +9,8 @@ _TABLES = {
     "nodes": """
         SELECT 'node-' || i AS node, 'name ' || i || ' of the graph' AS name,
             ['Method', 'Task', 'Metric'][1 + i % 3] AS label,
-            4 AS n_mentions, 4 AS n_documents, 6 AS degree, '{}' AS votes, '2001' AS first_date, '2020' AS last_date
+            4 AS n_mentions, 4 AS n_documents, 6 AS degree, '{}' AS votes, '2001' AS first_date, '2020' AS last_date,
+            NULL AS identifier, NULL AS link
         FROM range({n}) AS t(i)""",
     "edges": """
         SELECT i AS edge, 'node-' || CASE WHEN i % 50 = 0 THEN 0 ELSE hash(i) % {n} END AS head,

@@ -28,6 +28,17 @@ DEFINITIONS = (
     "long short-term memory ( LSTM )",
     "BERT ( bidirectional encoder representations from transformers )",
 )
+# Entries that are found by all kinds of links, depending on the name and the type of a node.
+VOCABULARY = """id,name,aliases,type
+1,CRF,conditional random field,
+2,continuous random forest,CRF,Method
+3,Named Entity Recognition,NER|noisy entity ranking,Task
+4,NER,,Material
+5,text clasification,,
+6,datasets,data-set,Material
+7,Bert,,Thing
+8,recognition of named entity,,
+"""
 RELATIONS = ("USED-FOR", "PART-OF", "COMPARE", "CONJUNCTION", "HYPONYM-OF")
 
 
@@ -44,9 +55,11 @@ def random_document(rng, name):
 
 
 def random_settings(rng, folder):
-    """Choose settings: the defaults in half of the cases."""
+    """Choose settings: the defaults in half of the cases, and a vocabulary in half of all."""
+    (folder / "vocabulary.csv").write_text(VOCABULARY)
+    vocabulary = str(folder / "vocabulary.csv") if rng.random() < 0.5 else None
     if rng.random() < 0.5:
-        return GraphSettings()
+        return GraphSettings(vocabulary=vocabulary)
     (folder / "aliases.csv").write_text("canonical,alias,label\nCRF,continuous random forest,\nparser,BERT,Method\n")
     (folder / "splits.csv").write_text("text,from\nSQuAD,Squad\nmap,\ndata set,dataset\n")
     return GraphSettings(
@@ -57,6 +70,7 @@ def random_settings(rng, folder):
         generic=rng.random() < 0.3,
         aliases=str(folder / "aliases.csv") if rng.random() < 0.5 else None,
         splits=str(folder / "splits.csv") if rng.random() < 0.5 else None,
+        vocabulary=vocabulary,
         min_score=rng.choice((0.0, 0.3)),
         min_count=rng.choice((1, 1, 2)),
     )

@@ -23,7 +23,8 @@ def test_the_database_has_the_rows_of_the_parquet_files(graph, sample_graph):
         rows = parquet.read_table(sample_graph / f"{name}.parquet")
         assert rows.schema == table_schema(name)
         assert graph.query(f"SELECT * FROM {name}") == rows.to_pylist()
-        assert graph.record["counts"][name] == rows.num_rows > 0
+        assert graph.record["counts"][name] == rows.num_rows
+        assert rows.num_rows > 0 or name == "links"
 
 
 def test_offsets_of_mentions_and_evidence_point_to_their_texts(graph):

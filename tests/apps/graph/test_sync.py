@@ -173,3 +173,20 @@ def test_twenty_kills_lose_nothing(folder, model, tmp_path):
     run(graph, folder, model)
     assert contents(graph) == new
     assert sorted(os.listdir(tmp_path)) == ["first", "graph", "second", "texts"]
+
+
+def test_a_changed_vocabulary_links_nodes_again(folder, model, tmp_path):
+    vocabulary = tmp_path / "vocabulary.csv"
+    settings = GraphSettings(vocabulary=str(vocabulary))
+    with pytest.raises(DataError, match="does not exist"):
+        run(tmp_path / "graph", folder, model, lambda shard: pytest.fail("extracted"), graph=settings)
+    vocabulary.write_text("id,name\n1,unheard of\n")
+    first = run(tmp_path / "graph", folder, model, graph=settings)
+    assert first.links["unlinked"] == first.counts["nodes"]
+    with open_graph(tmp_path / "graph") as opened:
+        name = opened.query("SELECT name FROM nodes ORDER BY node")[0]["name"]
+    assert run(tmp_path / "graph", folder, model).links == first.links
+    vocabulary.write_text(f'id,name\n1,"{name}"\n')
+    report = run(tmp_path / "graph", folder, model, lambda shard: pytest.fail("extracted"))
+    assert (report.changes, report.links["exact"]) == (NOTHING, 1)
+    assert "has changed" in report.notes[0]

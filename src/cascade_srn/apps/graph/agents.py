@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MAX_CHARACTERS = Limits.characters
 PATH = "/mcp"
 _TABLES = """
-Tables: nodes(node, name, label, n_mentions, n_documents, degree, first_date, last_date);
+Tables: nodes(node, name, label, n_mentions, n_documents, degree, first_date, last_date, identifier);
 edges(edge, head, label, tail, n, n_documents, best_score, first_date, last_date, "symmetric", flag), head and tail are
 nodes; evidence(edge, document, document_id, sentence_text, head_text, tail_text, score, date);
 mentions(node, document, document_id, "start", "end", text, label, score); documents(document, document_id, title, date,

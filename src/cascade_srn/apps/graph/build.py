@@ -24,13 +24,15 @@ from cascade_srn.apps.graph.edges import (
     winner,
 )
 from cascade_srn.apps.graph.incremental import Change, Difference, Resolver, key_row, make_table
+from cascade_srn.apps.graph.link import describe_vocabulary, link_nodes
 from cascade_srn.apps.graph.load import Extracted, load
 from cascade_srn.apps.graph.resolve import Resolution, Surface, Texts, count_words, describe_forms, resolve
 from cascade_srn.apps.graph.rules import Words
 from cascade_srn.apps.graph.settings import ACYCLIC, SYMMETRIC, GraphReport, GraphSettings
-from cascade_srn.apps.graph.sources import Sources, absolute_files
+from cascade_srn.apps.graph.sources import FILES, Sources, absolute_files
 from cascade_srn.apps.graph.store import check_target, write_graph
 from cascade_srn.apps.graph.tables import STEPS, load_library, make_schema, table_schema
+from cascade_srn.apps.graph.vocabulary import read_vocabulary
 from cascade_srn.errors import DataError, suggest
 from cascade_srn.formats.files import read_stored_json
 from cascade_srn.formats.schema_file import read_schema
@@ -126,6 +128,7 @@ def _make_tables(
     extracted, settings = sources.extracted, sources.settings
     for name, table in extracted.tables.items():
         connection.register(name, table)
+    vocabulary = read_vocabulary(settings)
     change = None if earlier is None else _resolve_change(earlier, settings)
     if change is None:
         earlier = None
@@ -139,13 +142,23 @@ def _make_tables(
     own = _create_nodes(connection, named, numbers)
     others.rename(renamed)
     state["roots"] = others.roots(own)
-    symmetric, acyclic, notes = _relation_kinds(extracted, settings)
+    schema = None if settings.schema is None else _read_schema(Path(settings.schema))
+    symmetric, acyclic, notes = _relation_kinds(extracted, settings, schema)
     n_entities = extracted.tables["entities"].num_rows
     dropped = {"generic mentions": n_entities - count_rows(connection, "placed")}
     dropped |= make_edges(connection, symmetric=symmetric, min_score=settings.min_score, min_count=settings.min_count)
     quote_sentences(connection)
     flags = flag_edges(connection, acyclic)
     tables = {name: connection.sql(query).to_arrow_table() for name, query in QUERIES.items()}
+    known = {*extracted.tables["entities"]["label"].unique().to_pylist(), *(schema.entity_types if schema else ())}
+    tables["nodes"], tables["links"], links = link_nodes(
+        connection,
+        tables["nodes"],
+        vocabulary,
+        labels=known,
+        threshold=settings.vocabulary_threshold,
+        by_type=not settings.types,
+    )
     rows = sorted(
         {*others.merge_rows(), *_merge_rows(surfaces, found, named)},
         key=lambda row: (row[0], STEPS.index(row[5]), *row[1:]),
@@ -166,7 +179,10 @@ def _make_tables(
         "models": sorted(set(extracted.tables["entities"]["model"].drop_null().unique().to_pylist())),
         **report,
     }
-    return tables, record, report | {"notes": (*extracted.notes, *found.notes, *notes)}, state
+    if vocabulary is not None:
+        record["vocabulary"] = describe_vocabulary(vocabulary, Path(settings.vocabulary or "").name, links)
+        notes += vocabulary.notes
+    return tables, record, report | {"links": links, "notes": (*extracted.notes, *found.notes, *notes)}, state
 
 
 def _resolve_all(extracted: Extracted, settings: GraphSettings) -> Change:
@@ -346,10 +362,11 @@ def _create_nodes(connection: duckdb.DuckDBPyConnection, named: _Named, numbers:
     return make_table("roots", zip((numbers[root] for root in roots), values[0], slugs, strict=True))
 
 
-def _relation_kinds(extracted: Extracted, settings: GraphSettings) -> tuple[set[str], set[str], list[str]]:
+def _relation_kinds(
+    extracted: Extracted, settings: GraphSettings, schema: Schema | None
+) -> tuple[set[str], set[str], list[str]]:
     """Return symmetric and acyclic relation types, and notes on those that do not occur."""
     known = set(extracted.tables["relations"]["label"].unique().to_pylist())
-    schema = None if settings.schema is None else _read_schema(Path(settings.schema))
     symmetric, acyclic = set(SYMMETRIC), set(ACYCLIC)
     if schema is not None:
         symmetric, acyclic = set(schema.symmetric), acyclic | schema.acyclic
@@ -405,6 +422,5 @@ def _merge_rows(surfaces: list[Surface], found: Resolution, named: _Named) -> It
 
 def _plain_settings(settings: GraphSettings) -> dict[str, Any]:
     """Return the settings with the names of files instead of their paths."""
-    files = ("aliases", "merges", "splits", "schema")
     values = settings.to_dict()
-    return values | {name: Path(values[name]).name for name in files if values[name]}
+    return values | {name: Path(values[name]).name for name in FILES if values[name]}

@@ -14,11 +14,12 @@ from cascade_srn.apps.graph.build import Earlier, build_from, collect_surfaces, 
 from cascade_srn.apps.graph.incremental import Difference, make_table
 from cascade_srn.apps.graph.load import Extracted, load
 from cascade_srn.apps.graph.resolve import Texts, count_words
-from cascade_srn.apps.graph.settings import GraphReport
+from cascade_srn.apps.graph.settings import GraphReport, GraphSettings
 from cascade_srn.apps.graph.sources import Sources, combine, read_sources, read_state
 from cascade_srn.apps.graph.store import read_record
 from cascade_srn.apps.graph.tables import load_library
 from cascade_srn.errors import DataError
+from cascade_srn.storage.files import checksum
 from cascade_srn.storage.lock import FolderLock
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ def write_change(
     if new is None and len(gone) == n_old:
         raise DataError("no document would be left", "Remove the folder of the graph instead")
     kept = [number not in gone for number in range(n_old)]
+    relinked = vocabulary_changed(graph, sources.settings)
     state = _usable_state(graph, sources)
     if state is None:
         earlier, combined = None, combine(sources.extracted, kept, new)
@@ -130,7 +132,15 @@ def write_change(
     changed = {"added": changes.get("added", 0) - changes.get("replaced", 0), "replaced": 0, "removed": 0} | {
         name: count for name, count in changes.items() if name != "added"
     }
-    return replace(report, changes=changed, notes=(*combined.notes, *report.notes))
+    notes = [f"{sources.settings.vocabulary} has changed, so that all nodes are linked again"] if relinked else []
+    return replace(report, changes=changed, notes=(*notes, *combined.notes, *report.notes))
+
+
+def vocabulary_changed(graph: str | Path, settings: GraphSettings) -> bool:
+    """Return whether the vocabulary has another content than the one that the nodes of a graph are linked to."""
+    if settings.vocabulary is None:
+        return False
+    return bool(read_record(graph).get("vocabulary", {}).get("sha256") != checksum(Path(settings.vocabulary)))
 
 
 def _usable_state(graph: str | Path, sources: Sources) -> dict[str, pyarrow.Table] | None:

@@ -145,6 +145,7 @@ class Graph(GraphReader):
             "votes": json.loads(described["votes"] or "{}"),
             "merges": found["merges"],
             "relations": relations,
+            **({"links": found["links"]} if self.has_vocabulary else {}),
         }
 
     def neighbours(

@@ -79,6 +79,11 @@ class GraphReader:
         """
         return self._run(sql, list(values))
 
+    @property
+    def has_vocabulary(self) -> bool:
+        """Whether nodes are linked to a vocabulary."""
+        return "vocabulary" in self.record
+
     @cached_property
     def types(self) -> list[Row]:
         """Entity types with their number of nodes."""
@@ -132,12 +137,12 @@ class GraphReader:
         )
 
     def resolve(self, text: str, *, types: Sequence[str] = ()) -> str:
-        """Return the id of a node that is given by its id or by a name.
+        """Return the id of a node that is given by its id, by a name, or by its identifier in the vocabulary.
 
         Names of nodes come before other forms in the texts, and the same case before another case.
 
         Args:
-            text: An id, a name, or another form.
+            text: An id, a name, another form, or an identifier.
             types: Entity types of the node; all if empty.
 
         Raises:
@@ -152,6 +157,10 @@ class GraphReader:
             SELECT {NODE}, list(text) AS texts, {FOLD.format("any_value(name)")} = $query AS is_name
             FROM found JOIN nodes USING (node) WHERE {allowed} GROUP BY {NODE} ORDER BY n_documents DESC, node""",
             query=self._fold(text),
+        ) or self.select(
+            f"""SELECT {NODE}, [] AS texts, false AS is_name FROM nodes WHERE identifier = $identifier AND {allowed}
+            ORDER BY n_documents DESC, node""",
+            identifier=text,
         )
         for chosen in ([row for row in rows if row["is_name"]], [row for row in rows if text in row["texts"]], rows):
             same_case = [row for row in chosen if row["name"] == text]
@@ -253,8 +262,8 @@ class GraphReader:
             limit: Maximum number of forms, of merges and of mentions.
 
         Returns:
-            The row of the ``node``, its surface ``forms`` with counts and steps, its ``merges`` with their reasons, and
-            its ``mentions``.
+            The row of the ``node``, its surface ``forms`` with counts and steps, its ``merges`` with their reasons, its
+            ``mentions``, and with a vocabulary the ``links`` to its entries.
         """
         found = self.node(node)
         # Materialized, since a sort with a limit would keep DuckDB from using the index.
@@ -270,8 +279,12 @@ class GraphReader:
         mentions = f"""
             {own} SELECT * EXCLUDE (node) FROM own ORDER BY document, entity LIMIT {_limit(limit)}
         """
+        links = """
+            SELECT identifier, name, text, link, score FROM links WHERE node = $node ORDER BY identifier
+        """
         return {
             "node": found,
+            **({"links": self.select(links, node=node)} if self.has_vocabulary else {}),
             "forms": self.select(forms, node=node),
             "merges": self.select(merges, node=node, steps=list(STEPS)),
             "mentions": self.select(mentions, node=node),
@@ -303,7 +316,8 @@ class GraphReader:
         if not values:
             return []
         names = ", ".join(f"${name}" for name in values)
-        rows = self.select(f"SELECT {NODE}, votes FROM nodes WHERE node IN ({names})", **values)
+        columns = f"{NODE}, votes{', identifier, link' if self.has_vocabulary else ''}"
+        rows = self.select(f"SELECT {columns} FROM nodes WHERE node IN ({names})", **values)
         found = {row["node"]: row for row in rows}
         for node in nodes:
             if node not in found:
@@ -311,12 +325,13 @@ class GraphReader:
         return [found[node] for node in nodes]
 
     def with_names(self, edges: list[Row]) -> list[Row]:
-        """Add the names and types of the ends to edges."""
+        """Add the names, types and identifiers of the ends to edges."""
         ends = list(dict.fromkeys(row[end] for row in edges for end in ("head", "tail")))
         by_node = {row["node"]: row for row in self.get_nodes(ends)}
+        columns = ("name", "label", *(("identifier",) if self.has_vocabulary else ()))
         for row in edges:
             for end in ("head", "tail"):
-                row |= {f"{end}_{name}": by_node[row[end]][name] for name in ("name", "label")}
+                row |= {f"{end}_{name}": by_node[row[end]][name] for name in columns}
         return edges
 
     def with_evidence(self, edges: list[Row], n: int, filters: Filters) -> list[Row]:

@@ -294,7 +294,7 @@ class Words:
 
     def refuse(self, first: str, second: str) -> str:
         """Return the rule that keeps two names apart that differ in one word; empty if none does."""
-        if _NUMBER.findall(first) != _NUMBER.findall(second):
+        if numbers_of(first) != numbers_of(second):
             return "number"
         for one, other in zip(first.split(" "), second.split(" "), strict=True):
             if one != other and (refusal := self.refuse_word(one, other)):
@@ -309,10 +309,8 @@ class Words:
             return "number"
         if any(2 * self.names[word] > self.counts[word] for word in (one, other)):
             return "name in capitals"
-        if one[:2] != other[:2] or _are_opposite(one, other):
-            return "prefix"
-        if _differ_at_end(one, other):
-            return "ending"
+        if refusal := _refuse_affixes(one, other):
+            return refusal
         rare, frequent = sorted((self._frequency(one), self._frequency(other)))
         if rare > max(_RARE, _RARE_SHARE * frequent) or frequent < _MIN_FREQUENT[_kind_of_typo(one, other)]:
             return "both words may be right"
@@ -320,6 +318,34 @@ class Words:
 
     def _frequency(self, word: str) -> int:
         return max(self.counts[word], self.in_text.get(word, 0) + self.in_text.get(f"{word}s", 0))
+
+
+def numbers_of(text: str) -> list[str]:
+    """Return the numbers of a text, also Roman ones."""
+    return _NUMBER.findall(text)
+
+
+def is_misspelling(one: Key, other: Key) -> bool:
+    """Return whether two names differ by one letter of one word, and neither writes the word as a name.
+
+    Unlike :class:`Words`, this does not know which of the two words is the right one.
+    """
+    first, second = one.text.split(" "), other.text.split(" ")
+    pairs = [pair for pair in zip(first, second, strict=False) if pair[0] != pair[1]]
+    if len(first) != len(second) or len(pairs) != 1 or not all(map(_is_compared, pairs[0])):
+        return False
+    words = [word for key in (one, other) for word in re.split(r"[\s-]+", key.name)]
+    if {singular(word.casefold()) for word in words if _is_name(word)}.intersection(pairs[0]):
+        return False
+    if _refuse_affixes(*pairs[0]) or (len(first) == 1 and _kind_of_typo(*pairs[0]) in ("length", "replace")):
+        return False
+    return bool(load_library("rapidfuzz.distance").OSA.distance(*pairs[0], score_cutoff=1) <= 1)
+
+
+def _refuse_affixes(one: str, other: str) -> str:
+    if one[:2] != other[:2] or _are_opposite(one, other):
+        return "prefix"
+    return "ending" if _differ_at_end(one, other) else ""
 
 
 def _is_compared(word: str) -> bool:

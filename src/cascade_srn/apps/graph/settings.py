@@ -41,6 +41,9 @@ class GraphSettings(Settings):
         aliases: File of aliases (docs/graph.md).
         merges: File of forms to merge, whatever the steps say.
         splits: File of forms to keep apart, whatever the steps say.
+        vocabulary: File of known things, whose identifiers nodes get (docs/graph.md).
+        vocabulary_threshold: Minimum similarity of a link by character n-grams, from 0 to 1.
+        vocabulary_language: Language of the names in SKOS and Wikidata; ``*`` for all.
         schema: File with the label set, or folder of the model, which says what is symmetric and acyclic.
         symmetric: Relation types without a direction. None: those of the schema, or COMPARE and CONJUNCTION.
         acyclic: Relation types whose cycles are flagged. None: those of the schema, PART-OF and HYPONYM-OF.
@@ -63,6 +66,9 @@ class GraphSettings(Settings):
     aliases: str | None = None
     merges: str | None = None
     splits: str | None = None
+    vocabulary: str | None = None
+    vocabulary_threshold: float = 0.75
+    vocabulary_language: str = "en"
     schema: str | None = None
     symmetric: tuple[str, ...] | None = None
     acyclic: tuple[str, ...] | None = None
@@ -74,6 +80,7 @@ class GraphSettings(Settings):
 
     def __post_init__(self) -> None:
         require_range("fuzzy_threshold", self.fuzzy_threshold, 0.5, 1, option="fuzzy_threshold")
+        require_range("vocabulary_threshold", self.vocabulary_threshold, 0.5, 1, option="vocabulary_threshold")
         require_range("min_score", self.min_score, 0, 1, option="min_score")
         require_range("min_count", self.min_count, 1, option="min_count")
         if self.date_pattern is None:
@@ -97,6 +104,7 @@ class GraphReport:
         dropped: Number of mentions and relations that are not in the graph, by reason.
         merges: Number of merges by step.
         flags: Number of edges by flag.
+        links: Number of nodes by kind of link to the vocabulary; empty without one.
         notes: What the user should know, such as entries of files that match nothing.
         changes: Number of documents that were added, replaced and removed; empty after a build.
         failed: Reason by file, for files that ``sync`` could not process in whole. They are tried again.
@@ -107,6 +115,7 @@ class GraphReport:
     dropped: dict[str, int]
     merges: dict[str, int]
     flags: dict[str, int]
+    links: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = field(default=())
     changes: dict[str, int] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
@@ -153,7 +162,7 @@ def read_aliases(path: str | Path, *, option: str = "aliases") -> tuple[Alias, .
         DataError: The file cannot be read, lacks a column or value, or gives an alias two canonical names.
     """
     found: list[Alias] = []
-    for row, place in _read_rows(Path(path), ("canonical", "alias"), ("label",), _from_mapping, option):
+    for row, place in read_rows(Path(path), ("canonical", "alias"), ("label",), _from_mapping, option):
         others = row["alias"] if isinstance(row["alias"], list) else [row["alias"]]
         for other in others:
             texts = [
@@ -181,7 +190,7 @@ def read_merges(path: str | Path) -> tuple[Alias, ...]:
             str(row.get("label") or "").strip(),
             place,
         )
-        for row, place in _read_rows(Path(path), ("text", "into"), ("label",), None, "merges")
+        for row, place in read_rows(Path(path), ("text", "into"), ("label",), None, "merges")
     )
 
 
@@ -189,7 +198,7 @@ def read_splits(path: str | Path) -> tuple[KeptApart, ...]:
     """Read a file with the columns ``text`` and ``from``. An empty ``from`` keeps the text apart from all others."""
     return tuple(
         KeptApart(_text(row["text"], "text", place, "splits"), str(row.get("from") or "").strip(), place)
-        for row, place in _read_rows(Path(path), ("text",), ("from",), None, "splits")
+        for row, place in read_rows(Path(path), ("text",), ("from",), None, "splits")
     )
 
 
@@ -203,7 +212,7 @@ def _from_mapping(content: Mapping[Any, Any]) -> list[dict[str, Any]]:
     return [{"canonical": name, "alias": others} for name, others in content.items()]
 
 
-def _read_rows(
+def read_rows(
     path: Path,
     required: Sequence[str],
     optional: Sequence[str],

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FOLDER, STATE = "sources", "state"
 _SETTINGS = "settings.json"
 _PARTS = ("sentences", "entities", "relations")
-_FILES = ("aliases", "merges", "splits", "schema")
+FILES = ("aliases", "merges", "splits", "vocabulary", "schema")
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Sources:
 def absolute_files(settings: GraphSettings) -> GraphSettings:
     """Return settings that mean the same files in every working folder."""
     values = settings.to_dict()
-    paths = {name: os.path.abspath(values[name]) for name in _FILES if values[name]}
+    paths = {name: os.path.abspath(values[name]) for name in FILES if values[name]}
     return GraphSettings(**values | paths)
 
 
@@ -88,7 +88,7 @@ def read_sources(folder: str | Path) -> Sources:
         tables["documents"] = documents.append_column("version", version)
     except (OSError, KeyError, TypeError, pa.ArrowException) as error:
         raise DataError(f"{path} is damaged ({error})", "Build the graph again") from error
-    for name in _FILES:
+    for name in FILES:
         file = getattr(settings, name)
         if file and not os.path.exists(file):
             raise DataError(

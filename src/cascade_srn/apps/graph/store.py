@@ -35,7 +35,7 @@ def write_graph(
 
     Args:
         folder: A new or empty folder, or with ``overwrite`` that of another graph.
-        tables: A table for each of ``TABLES``, with its columns.
+        tables: A table for each of ``TABLES``, with its columns. The one of links may be left out.
         record: What ``graph.json`` has beside the version and the counts, such as the settings.
         overwrite: Replace an existing graph.
         add: Called with the new folder, to write further files to it.
@@ -45,6 +45,7 @@ def write_graph(
     """
     parquet = load_library("pyarrow.parquet")
     check_target(folder, overwrite=overwrite)
+    tables = {"links": table_schema("links").empty_table(), **tables}
     with replacing_folder(folder, marker=RECORD, key=_KEY) as fresh:
         for name in TABLES:
             table = tables[name].select(table_schema(name).names).cast(table_schema(name))

@@ -18,12 +18,13 @@ from cascade_srn.apps.corpus.progress import JobProgress
 from cascade_srn.apps.corpus.settings import CorpusSettings
 from cascade_srn.apps.corpus.shards import InputFile, InputSettings
 from cascade_srn.apps.graph.build import build_from
-from cascade_srn.apps.graph.change import changing, write_change
+from cascade_srn.apps.graph.change import changing, vocabulary_changed, write_change
 from cascade_srn.apps.graph.load import Extracted, load_files
 from cascade_srn.apps.graph.settings import GraphReport, GraphSettings
 from cascade_srn.apps.graph.sources import Sources, absolute_files, read_sources
 from cascade_srn.apps.graph.store import RECORD, check_target, read_record
 from cascade_srn.apps.graph.tables import load_library
+from cascade_srn.apps.graph.vocabulary import read_vocabulary
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.model.folder import model_checksum
 from cascade_srn.storage.bundled import find_model
@@ -85,10 +86,12 @@ def sync(
         known = made.files
         changed = {file.name: file for file in files if known.get(file.name) != file.sha256}
         gone = known.keys() - {file.name for file in files}
-        if old is not None and not changed and not gone:
+        read_vocabulary(made.graph)  # a mistake is reported before the extraction
+        if old is not None and not changed and not gone and not vocabulary_changed(graph, made.graph):
             _clean(work)
             record = read_record(graph)
             values = {name: record[name] for name in ("counts", "dropped", "merges", "flags")}
+            values["links"] = record.get("vocabulary", {}).get("links", {})
             return GraphReport(str(graph), **values, changes=dict.fromkeys(("added", "replaced", "removed"), 0))
         extraction = _Extraction(work, root, made, given, progress)
         jobs = extraction.run({name: file for name, file in changed.items() if file.n_rows})

@@ -44,6 +44,9 @@ PATTERNS = (
 )
 SYMMETRIC = ("COMPARE", "CONJUNCTION")
 MODEL = "5f" * 32
+# The entry of a vocabulary.
+LINK = {"node": "named-entity-recognition-task", "identifier": "https://example.org/ner", "name": "NER"}
+LINK |= {"text": "NER", "link": "exact", "score": 1.0}
 _SLOT = re.compile(r"\{(\w+)\}")
 
 
@@ -61,7 +64,8 @@ def write_made_graph(folder, *, n_documents=150, seed=3, markup=True):
         date = None if row % 15 == 14 else f"{2015 + row * 10 // n_documents}-0{1 + row % 9}"
         documents.append({**place, "date": date, "title": f"A study of {topic}, part {row + 1}", "text": text.strip()})
         _collect(sentences, {**place, "date": date}, mentions, relations)
-    write_graph(folder, _tables(documents, mentions, relations), {"settings": {}, "models": [MODEL]})
+    record = {"settings": {}, "models": [MODEL], "vocabulary": {"format": "table"}}
+    write_graph(folder, _tables(documents, mentions, relations), record)
     return folder
 
 
@@ -143,6 +147,7 @@ def _tables(documents, mentions, relations):
         nodes.append(
             {"node": node, "name": rows[0]["name"], "label": rows[0]["label"], "degree": degree[node]}
             | {"votes": votes, **counts}
+            | ({"identifier": LINK["identifier"], "link": "exact"} if node == LINK["node"] else {})
         )
     merges = [
         {"node": node_id(name), "text": short, "label": LABELS[name], "into_text": name, "into_label": LABELS[name]}
@@ -151,7 +156,7 @@ def _tables(documents, mentions, relations):
         if node_id(name) in by_node
     ]
     rows = {"nodes": nodes, "edges": edges, "mentions": mentions, "evidence": evidence, "merges": merges}
-    rows["documents"] = documents
+    rows |= {"documents": documents, "links": [LINK]}
     tables = {}
     for name, found in rows.items():
         columns = table_schema(name).names

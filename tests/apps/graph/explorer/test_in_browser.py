@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 from tests.apps.graph.explorer.live_graph import live_graph
-from tests.apps.graph.explorer.made_graph import MARKUP, node_id
+from tests.apps.graph.explorer.made_graph import LINK, MARKUP, node_id
 from tests.apps.service.browsing import open_page
 from tests.apps.web.live_app import until
 from tests.drawing.browser import scrolls_sideways, start_browser
@@ -121,6 +121,7 @@ def test_search_completes_and_starts_a_view(opened):
         page.locator("#card h3").wait_for()
         settle(page)
         assert page.locator("#card h3").inner_text() == "named entity recognition"
+        assert page.locator("#card .links").inner_text() == f"In the vocabulary: {LINK['identifier']} (exact: NER)"
         assert NER in shown_nodes(page)
         assert page.locator("#search").input_value() == ""
         assert page.locator("#completions").is_hidden()

@@ -48,6 +48,7 @@ _ORDERS = {
     "edges": "edge",
     "mentions": "document, entity",
     "evidence": "document, relation",
+    "links": "node, identifier",
     "documents": "document",
 }
 

@@ -17,6 +17,7 @@ from cascade_srn.errors import DataError, did_you_mean
 _BATCH_ROWS = 10_000
 _IS_SELECTED = {
     "mentions": "node IN (SELECT node FROM main.nodes)",
+    "links": "node IN (SELECT node FROM main.nodes)",
     "evidence": "edge IN (SELECT edge FROM main.edges)",
     "documents": "document IN (SELECT document FROM main.mentions UNION SELECT document FROM main.evidence)",
 }
@@ -52,7 +53,7 @@ class ExportFilter:
 
 
 class FilteredGraph:
-    """The chosen rows of a graph, as tables ``nodes``, ``edges``, ``mentions``, ``evidence`` and ``documents``.
+    """The chosen rows of a graph, as tables ``nodes``, ``edges``, ``mentions``, ``links``, …
 
     Scores are doubles, rounded to six decimals, so that 0.9 is not written as 0.8999999761581421.
     """

@@ -65,7 +65,7 @@ _FILES = (
         # The first label is that of all entities. Labels are separated by semicolons.
         | {":LABEL": "'Entity;' || replace(label, ';', ',')"}
         | _properties("label:string n_mentions:long n_documents:long degree:long votes:string")
-        | _properties("first_date:string last_date:string"),
+        | _properties("first_date:string last_date:string identifier:string link:string"),
         "FROM nodes ORDER BY node",
         of_nodes=True,
     ),

@@ -17,12 +17,16 @@ from urllib.parse import quote
 
 from cascade_srn.apps.graph.export.filtering import FilteredGraph
 from cascade_srn.apps.graph.generic import COREFERENCE
+from cascade_srn.apps.graph.link import NGRAM
+from cascade_srn.apps.graph.vocabulary import WIKIDATA
 from cascade_srn.errors import ConfigError, require, short_repr
 
 BASE_IRI = "urn:cascade-srn:"
 """Default beginning of the IRIs of nodes, documents and facts."""
 _SCHEME = "[A-Za-z][A-Za-z0-9+.-]*:"
 _BASE = re.compile(rf"{_SCHEME}([^\s<>\"{{}}|\\^`#?\x00-\x20\x7f-\x9f]*[/:])?")
+# Other identifiers may have a colon as well, and are written as texts.
+_IDENTIFIER = re.compile(r"(https?://|urn:)[^\s<>\"{}|\\^`\x00-\x20\x7f-\x9f]+")
 VOCABULARY = "urn:cascade-srn:vocabulary#"
 """Beginning of the properties that no standard vocabulary has."""
 PREFIXES = {
@@ -42,7 +46,7 @@ KINDS = ("node", "type", "relation", "edge", "document", "fact", "activity", "mo
 _IRIS = (
     *("itsrdf:taIdentRef", "nif:referenceContext", "prov:used", "prov:wasAssociatedWith", "prov:wasDerivedFrom"),
     *("prov:wasGeneratedBy", "prov:wasQuotedFrom", "rdf:object", "rdf:predicate", "rdf:subject"),
-    *("srn:evidenceFor", "srn:head", "srn:tail"),
+    *("skos:closeMatch", "skos:exactMatch", "srn:evidenceFor", "srn:head", "srn:tail"),
 )
 TYPES = (
     dict.fromkeys(_IRIS, "@id")
@@ -53,7 +57,8 @@ TYPES = (
 """Types of the values of properties: ``@id`` for IRIs, or a datatype. Other values are texts."""
 
 _NODES = f"""
-    SELECT node, name, label, n_mentions, n_documents, first_date, last_date, forms FROM nodes LEFT JOIN (
+    SELECT node, name, label, n_mentions, n_documents, first_date, last_date, identifier, link, forms
+    FROM nodes LEFT JOIN (
         SELECT node, list(DISTINCT text ORDER BY text) AS forms FROM mentions
         WHERE step IS DISTINCT FROM '{COREFERENCE}' GROUP BY node
     ) USING (node) ORDER BY node
@@ -114,6 +119,8 @@ def _to_triples(oxigraph: Any, resources: Iterable[Resource], prefixes: Mapping[
     make_triple, make_literal, make_node = oxigraph.Triple, oxigraph.Literal, oxigraph.NamedNode
 
     def expand(name: str) -> Any:
+        if isinstance(name, Iri):
+            return make_node(name)
         prefix, _, local = name.partition(":")
         return make_node(prefixes[prefix] + local)
 
@@ -160,6 +167,12 @@ def write_jsonld(resources: Iterable[Resource], handle: BinaryIO, prefixes: Mapp
 
 class Name(str):
     """An IRI as a prefixed name."""
+
+    __slots__ = ()
+
+
+class Iri(Name):
+    """An IRI that is written out."""
 
     __slots__ = ()
 
@@ -213,7 +226,11 @@ def _describe_labels(graph: FilteredGraph) -> Iterator[Resource]:
 
 
 def _describe_nodes(graph: FilteredGraph) -> Iterator[Resource]:
-    for node, name, label, n_mentions, n_documents, first, last, forms in graph.rows(_NODES):
+    is_wikidata = graph.graph.record.get("vocabulary", {}).get("format") == WIKIDATA
+    base = "http://www.wikidata.org/entity/" if is_wikidata else ""
+    for node, name, label, n_mentions, n_documents, first, last, identifier, link, forms in graph.rows(_NODES):
+        match = "skos:closeMatch" if link == NGRAM else "skos:exactMatch"
+        is_iri = identifier is not None and _IDENTIFIER.fullmatch(base + identifier)
         properties = [
             ("skos:prefLabel", name),
             *(("skos:altLabel", form) for form in forms or () if form != name),
@@ -221,6 +238,8 @@ def _describe_nodes(graph: FilteredGraph) -> Iterator[Resource]:
             ("srn:documents", n_documents),
             ("srn:firstDate", first),
             ("srn:lastDate", last),
+            ("srn:identifier", identifier),
+            (match, Iri(base + identifier) if is_iri else None),
         ]
         types = (Name("skos:Concept"), _make_name("type", label))
         yield Resource(_make_name("node", node), types, _without_none(properties))

@@ -33,7 +33,7 @@ export function showNode(container, node, view, { labels, onSelect, onEdge, onTo
     "div",
     { class: "parts" },
     createRelations(node, view, labels, onSelect, onEdge),
-    createHtml("div", {}, createFacts(node), createForms(node), createMerges(node), createVotes(node)),
+    createHtml("div", {}, createFacts(node), createForms(node), createMerges(node), createVotes(node), createLinks(node)),
   );
   container.replaceChildren(header, parts);
 }
@@ -87,6 +87,19 @@ function createMerges({ merges }) {
       createHtml("span", { class: "help" }, ` ${step}: ${reason}`)));
   const summary = createHtml("summary", {}, `Why these are one: ${formatCount(merges.length, "merge", "merges")}`);
   return createHtml("details", { class: "merges" }, summary, createHtml("ul", {}, ...items));
+}
+
+/* Entries of the vocabulary, if the graph has one. */
+function createLinks({ links = [] }) {
+  if (!links.length) return "";
+  const items = links.flatMap(({ identifier, name, link }, number) => [
+    ...(number ? [" or "] : []),
+    /^https?:\/\//.test(identifier)
+      ? createHtml("a", { href: identifier, target: "_blank", rel: "noreferrer" }, identifier)
+      : createHtml("bdi", {}, identifier),
+    ` (${link}: `, createHtml("bdi", {}, name), ")",
+  ]);
+  return createHtml("p", { class: "links" }, createHtml("span", { class: "help" }, "In the vocabulary: "), ...items);
 }
 
 function createVotes({ votes, label }) {
