@@ -24,7 +24,8 @@ def test_a_repeated_relation_counts_once():
     document = Document.from_sentences([Sentence.from_words(["a", "b"], [one, other], triples)])
     counts = count_violations([document], CONSTRAINED)
     assert counts.to_dict() == {
-        "n_relations": 2, "n_violations": 1, "types": 1, "directions": 0, "cycles": 0, "inverses": 0,
+        "n_relations": 2, "n_violations": 1, "types": 1, "directions": 0, "contradictions": 0,
+        "cycles": 0, "inverses": 0,
     }  # fmt: skip
 
 
