@@ -25,7 +25,7 @@ from cascade_srn.formats.builder import (
 from cascade_srn.formats.files import read_json_lines, write_json_lines
 from cascade_srn.formats.json_records import Value, is_encodable
 from cascade_srn.formats.reports import Place
-from cascade_srn.types import Document, Triple
+from cascade_srn.types import Document, Relation, Triple
 
 FIELDS = ("id", "text", "words", "entities", "relations", "clusters")
 # Checksum of the model and version of the package that made the annotations. Only graphs use them.
@@ -85,8 +85,8 @@ def to_record(document: Document) -> dict[str, Any]:
         for e in document.entities
     ]
     relations = [
-        {"head": head, "label": triple.label, "tail": tail} | _score_field(triple.score)
-        for triple, head, tail in index_relations(document)
+        {"head": head, "label": relation.label, "tail": tail} | _score_field(relation.score) | _status_field(relation)
+        for relation, (_, head, tail) in zip(document.relations, index_relations(document), strict=True)
     ]
     return {
         "id": document.id,
@@ -120,9 +120,14 @@ def _score_field(score: float | None) -> dict[str, float]:
     return {} if checked is None else {"score": checked}
 
 
+def _status_field(relation: Relation) -> dict[str, str]:
+    """Return the status of an extracted relation. Readers ignore it, because it follows from the sentence."""
+    return {} if relation.score is None else {"status": relation.status}
+
+
 _PLAIN_FIELDS = ("id", "text", "sentences", "entities", "relations", "clusters")
 _ENTITY_FIELDS = ("id", "text", "label", "start", "end", "score")
-_RELATION_FIELDS = ("head", "tail", "label", "score")
+_RELATION_FIELDS = ("head", "tail", "label", "score", "status")
 
 
 def to_plain(document: Document) -> dict[str, Any]:
@@ -142,7 +147,10 @@ def to_plain(document: Document) -> dict[str, Any]:
         "text": document.text,
         "sentences": record["words"],
         "entities": [{name: entity.get(name) for name in _ENTITY_FIELDS} for entity in numbered],
-        "relations": [{name: relation.get(name) for name in _RELATION_FIELDS} for relation in record["relations"]],
+        "relations": [
+            {name: plain.get(name) for name in _RELATION_FIELDS[:-1]} | {"status": relation.status}
+            for plain, relation in zip(record["relations"], document.relations, strict=True)
+        ],
     } | clusters_field(document)
 
 
