@@ -52,6 +52,7 @@ def test_negated(text):
         "[Grammars] are not necessarily good for [parsing] .",
         "Results suggest that [grammars] help [parsing] .",
         "[Grammars] seem to help [parsing] .",
+        "We use [grammars] , which may help [parsing] .",
     ],
 )
 def test_hedged(text):
@@ -75,6 +76,10 @@ def test_hedged(text):
         "To avoid [errors] we use a [grammar] .",
         "The [parser] can not only find [phrases] but also words .",
         "The [parser] decides whether a word is a [verb] .",
+        "The [parser] finds words that are not in the lexicon for [tagging] .",
+        "The [parser] , trained or not , helps [tagging] .",
+        "We ask if [parsers] for [English] are good .",
+        "We ask whether [parsers] for [English] are good .",
         "We ask whether [parsers] trained on [news] are good .",
         "We generate a [grammar] with unknown [words] .",
     ],

@@ -25,6 +25,8 @@ BEFORE = 6
 # Contain a cue, but deny nothing.
 _HARMLESS = (
     r"not (?:only|just|merely|simply|solely|limited to|to mention|least|surprising\w*|the only|the first)|never before|"
+    r"not (?:\w+ly )?(?:lower|hurt|degrade|reduce|harm|decrease|affect|sacrifice)\w*|or not|with(?: and| or) without|"
+    r"(?:more|less|most|least) likely to|"
     r"no (?:less|more|later|doubt|matter|loss|degradation|decrease|drop|significant \w+)|whether or not|"
     r"without (?:any |a |much |significant )?(?:loss|losing|doubt|increas\w+|decreas\w+|sacrific\w+|degrad\w+|chang\w+|"
     r"affect\w+|compromis\w+|reduc\w+|hurt\w+|harm\w+)"
@@ -65,6 +67,10 @@ _PLAIN = (
     r"(?:(?!(?:of|in|on|at|for|to|by|with|from|as|is|are|was|were|be|been|and|or|that|which|who|via|than|"
     r"over|into|between|[,;:().]) )\S+ ){0,3}"
 )
+# Begins a clause of its own, whose cues do not concern the words before it.
+_CLAUSE = re.compile(r" (?:when|if|where|that|which|who|whose|how|because|as) ")
+# Between two entities of one phrase that a hedge introduces: "whether parsers for English".
+_ATTRIBUTE = re.compile(r" (?:using|with|for|in|on|from|to|by|via) (?:\S+ )?")
 # Between two entities of one phrase.
 _SAME_PHRASE = re.compile(
     r" (?:(?:of|and|or|such|like|including|,|\(|e\.g\.|about|-lrb-|/|'s|’s) |"
@@ -114,11 +120,19 @@ def find_status(words: Sequence[str], first: tuple[int, int], second: tuple[int,
     if _phrase.search(between):
         return NEGATED
     for status in (NEGATED, HEDGED):
-        if any(_end.search(between, found.end()) is None for found in _clause[status].finditer(between)):
+        if any(_concerns_both(between, found) for found in _clause[status].finditer(between)):
             return status
-        if not same_phrase and _before[status].search(before):
+        is_attribute = status == HEDGED and _ATTRIBUTE.fullmatch(between)
+        if not same_phrase and not is_attribute and _before[status].search(before):
             return status
     return ASSERTED
+
+
+def _concerns_both(between: str, cue: re.Match[str]) -> bool:
+    """Return whether the clause of a cue reaches from one entity to the other."""
+    # A clause that begins right after the first entity is about it: "a grammar, which may help".
+    first_words = " ".join(between.split(" ", 3)[:3])
+    return _end.search(between, cue.end()) is None and _CLAUSE.search(between, len(first_words), cue.start()) is None
 
 
 def _join(words: Sequence[str]) -> str:
