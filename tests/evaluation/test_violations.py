@@ -49,7 +49,7 @@ class TestCommand:
             counts[choice] = record["constraints"]
             assert record["constraints"]["applied"] == choice
             sides = [str(record["constraints"][side]["n_violations"]) for side in ("gold", "predicted")]
-            assert row[-7:-4] == [choice, *sides]
+            assert row[-8:-5] == [choice, *sides]
         assert counts["off"]["gold"] == counts["on"]["gold"] == count_violations(DOCUMENTS, CONSTRAINED).to_dict()
         assert counts["off"]["gold"]["types"] == 2
         assert counts["off"]["predicted"]["types"] > 0 == counts["on"]["predicted"]["n_violations"]
