@@ -158,7 +158,7 @@ def test_a_record_is_written_as_documented(lines_file, tmp_path):
             {"start": 13, "end": 16, "label": "Method", "text": "CRF", "score": 1.0},
             {"start": 18, "end": 20, "label": "Generic", "text": "It"},
         ],
-        "relations": [{"head": 1, "label": "Part-of", "tail": 0, "score": 0.25}],
+        "relations": [{"head": 1, "label": "Part-of", "tail": 0, "score": 0.25, "status": "asserted"}],
     }
 
 
