@@ -90,8 +90,8 @@ class Relation:
         if self.sentence is None:
             return ASSERTED
         starts = [start for start, _ in self.sentence.offsets]
-        places = [(bisect_left(starts, e.start), bisect_left(starts, e.end)) for e in (self.head, self.tail)]
-        return find_status(self.sentence.words, *places, self.label)
+        head, tail = ((bisect_left(starts, e.start), bisect_left(starts, e.end)) for e in (self.head, self.tail))
+        return find_status(self.sentence.words, head, tail, self.label)
 
 
 @dataclass(frozen=True, slots=True, order=True)

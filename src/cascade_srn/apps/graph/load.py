@@ -294,8 +294,8 @@ def _add_annotations(
             rows["entities"].append(row)
         for triple in sentence.triples:
             ends = index[number, triple.head], index[number, triple.tail]
-            row = (at, len(relations), number, triple.label, triple.score, *ends, model, sentence.status(triple))
-            relations.append(row)
+            status = sentence.status(triple)
+            relations.append((at, len(relations), number, triple.label, triple.score, *ends, model, status))
     rows["relations"] += relations
 
 
