@@ -158,7 +158,7 @@ def test_a_record_is_written_as_documented(lines_file, tmp_path):
             {"id": 1, "text": "CRF", "label": "Method", "start": 13, "end": 16, "score": 1.0},
             {"id": 2, "text": "It", "label": "Generic", "start": 18, "end": 20, "score": None},
         ],
-        "relations": [{"head": 1, "tail": 0, "label": "Part-of", "score": 0.25}],
+        "relations": [{"head": 1, "tail": 0, "label": "Part-of", "score": 0.25, "status": "asserted"}],
     }
 
 

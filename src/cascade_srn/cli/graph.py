@@ -63,6 +63,10 @@ def build(
     acyclic: Annotated[
         str | None, typer.Option(metavar="A,B,…", help="Relation types whose cycles are flagged.")
     ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(metavar="negated,hedged", help="Relations to keep besides those that sentences assert."),
+    ] = None,
     min_score: Annotated[float, typer.Option(metavar="X", help="Leave out relations with a lower score.")] = 0.0,
     min_count: Annotated[int, typer.Option(metavar="N", help="Leave out edges with fewer relations.")] = 1,
     date_field: Annotated[
@@ -90,6 +94,7 @@ def build(
         generic_labels=tuple(generic_label) if generic_label else GraphSettings.generic_labels,
         symmetric=_as_list(symmetric),
         acyclic=_as_list(acyclic),
+        keep=_as_list(keep) or (),
     )
     report = build_graph(corpus, output, settings, overwrite=overwrite)
     print_report(report)

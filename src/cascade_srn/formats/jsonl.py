@@ -101,8 +101,9 @@ def to_record(document: Document) -> dict[str, Any]:
         for number, e in enumerate(document.entities)
     ]
     relations = [
-        {"head": head, "tail": tail, "label": triple.label, "score": check_score(triple.score)}
-        for triple, head, tail in index_relations(document)
+        {"head": head, "tail": tail, "label": relation.label, "score": check_score(relation.score)}
+        | ({} if relation.score is None else {"status": relation.status})
+        for relation, (_, head, tail) in zip(document.relations, index_relations(document), strict=True)
     ]
     return {
         "id": document.id,
@@ -132,7 +133,7 @@ def check_score(score: float | None) -> float | None:
 
 
 _ENTITY_FIELDS = ("id", "text", "label", "start", "end", "score")
-_RELATION_FIELDS = ("head", "tail", "label", "score")
+_RELATION_FIELDS = ("head", "tail", "label", "score", "status")
 
 
 def to_plain(document: Document) -> dict[str, Any]:

@@ -196,6 +196,25 @@ def test_weak_relations_and_rare_edges_are_left_out(make):
     }
 
 
+def test_relations_that_a_sentence_denies_or_considers_are_left_out_unless_wanted(make, tmp_path):
+    documents = [
+        document("a", ("[CRF/M] does not need [grammars/D] .", [(1, "USED-FOR", 0, 0.9)])),
+        document("b", ("[CRF/M] may improve [NER/T] .", [(0, "USED-FOR", 1, 0.9)])),
+        document("c", ("[CRF/M] improves [tagging/T] .", [(0, "USED-FOR", 1, 0.9)])),
+    ]
+    asserted, hedged = ("CRF", "USED-FOR", "tagging"), ("CRF", "USED-FOR", "NER")
+    assert set(edges(make(documents))) == {asserted}
+    assert set(edges(make(documents, keep=("hedged",)))) == {asserted, hedged}
+    everything = make(documents, keep=("negated", "hedged"))
+    assert len(edges(everything)) == 3
+    rows = everything.query("SELECT status FROM evidence ORDER BY document")
+    assert [row["status"] for row in rows] == ["negated", "hedged", "asserted"]
+    report = build(write_lines(documents, tmp_path / "a.jsonl"), tmp_path / "graph")
+    assert report.dropped == {"negated relations": 1, "hedged relations": 1}
+    with pytest.raises(ConfigError, match="keep"):
+        GraphSettings(keep=("denied",))
+
+
 def test_every_merge_has_a_reason(make):
     graph = make()
     found = graph.explain(graph.search("named entity")[0]["node"])

@@ -146,7 +146,7 @@ def _make_tables(
     symmetric, acyclic, notes = _relation_kinds(extracted, settings, schema)
     n_entities = extracted.tables["entities"].num_rows
     dropped = {"generic mentions": n_entities - count_rows(connection, "placed")}
-    dropped |= make_edges(connection, symmetric=symmetric, min_score=settings.min_score, min_count=settings.min_count)
+    dropped |= make_edges(connection, settings, symmetric)
     quote_sentences(connection)
     flags = flag_edges(connection, acyclic)
     tables = {name: connection.sql(query).to_arrow_table() for name, query in QUERIES.items()}

@@ -45,12 +45,13 @@ class EntityForm(JsonForm):
 
 
 class RelationForm(JsonForm):
-    """A relation of a document. `head` and `tail` are ids of entities."""
+    """A relation of a document. `head` and `tail` are ids of entities, and `status` follows from the sentence."""
 
     head: Position
     tail: Position
     label: str
     score: Probability | None = None
+    status: Literal["asserted", "negated", "hedged"] | None = None
 
 
 Offsets = Annotated[list[Position], Field(min_length=2, max_length=2)]

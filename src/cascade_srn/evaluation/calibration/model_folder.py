@@ -76,7 +76,8 @@ def calibrate_model_folder(
         align: "exact" to reject offsets inside a word, or "expand" to extend them to whole words.
         by_label: Give each frequent label its own threshold.
         learn_constraints: Annotated documents, such as the training data, whose pairs of entity types become the
-            allowed pairs of each relation type. They replace those of the model.
+            allowed pairs of each relation type, and which show what types are exclusive. They replace those of the
+            model.
         min_pair_count: Number of relations from which a pair is allowed.
         device: Device of the model. "auto": the GPU if there is one.
         on_read: Called with the report of reading each file.
@@ -101,7 +102,7 @@ def calibrate_model_folder(
     schema = loaded.schema
     if learn_constraints is not None:
         check_labels(schema, training, model=model, data=learn_constraints)
-        schema = schema.learn_pairs(training, min_pair_count, again=True)
+        schema = schema.learn_constraints(training, min_pair_count, again=True)
     loaded.network.to(find_device(str(device)))
     # Create the folder first, so that an unwritable folder fails before the work.
     with replacing_folder(output, marker=CONFIG_FILE, key="cascade_srn_version") as target:
