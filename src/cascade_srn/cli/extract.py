@@ -17,7 +17,7 @@ from cascade_srn.cli.options import (
     Device,
     IdField,
     Overlaps,
-    Precision,
+    PromisedPrecision,
     RawText,
     SegmenterName,
     SkippedParts,
@@ -74,7 +74,7 @@ def extract(
     overlaps: Overlaps = None,
     constraints: Constraints = None,
     batch_words: BatchWords = 4096,
-    precision: Precision = "auto",
+    precision: PromisedPrecision = "auto",
     device: Device = "auto",
     strict: Strict = False,
 ) -> None:

@@ -55,6 +55,14 @@ def build(
         str | None, typer.Option(metavar="A,B,…", help="Relation types whose cycles are flagged.")
     ] = None,
     min_score: Annotated[float, typer.Option(metavar="X", help="Leave out relations with a lower score.")] = 0.0,
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            metavar="X|LABEL=X,…",
+            help="Leave out relations so that the others have this precision, with 95 % confidence. The model that "
+            "made them is --schema, or the bundled one.",
+        ),
+    ] = None,
     min_count: Annotated[int, typer.Option(metavar="N", help="Leave out edges with fewer relations.")] = 1,
     date_field: Annotated[
         str | None, typer.Option(metavar="NAME", help="Field of the documents with their date, or id.")

@@ -8,6 +8,7 @@ from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.breakdown import BREAKDOWNS
 from cascade_srn.evaluation.items import SYMMETRIC_POLICIES
 from cascade_srn.formats.alignment import check_align
+from cascade_srn.inference.precision import parse_precision
 
 RESAMPLED = ("documents", "sentences")
 
@@ -49,9 +50,9 @@ class EvaluateOptions(Settings):
             raise ConfigError(f"no model to evaluate on {self.data!r}", "Give one or more models before the data")
         check_align(self.align)
         check_overlaps(self.overlaps)
+        parse_precision(self.precision)
         for name, choices in (
             ("symmetric", (*SYMMETRIC_POLICIES, "all")),
-            ("precision", PRECISIONS),
             ("constraints", CONSTRAINTS),
             ("resample", RESAMPLED),
         ):

@@ -6,7 +6,7 @@ import hashlib
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from cascade_srn.apps.graph.generic import COREFERENCE
@@ -95,7 +95,12 @@ def make_slug(name: str, label: str) -> str:
 
 
 def make_edges(
-    connection: duckdb.DuckDBPyConnection, *, symmetric: Collection[str], min_score: float, min_count: int
+    connection: duckdb.DuckDBPyConnection,
+    *,
+    symmetric: Collection[str],
+    min_score: float,
+    min_count: int,
+    min_scores: Mapping[str, float] = {},
 ) -> dict[str, int]:
     """Make ``evidence`` and ``edges`` from ``relations``, ``placed`` and ``nodes`` (root, node).
 
@@ -103,7 +108,12 @@ def make_edges(
         Number of relations that are left out, by reason.
     """
     total = count_rows(connection, "relations")
-    connection.execute("CREATE TABLE scored AS SELECT * FROM relations WHERE score IS NULL OR score >= ?", [min_score])
+    # Tables of corpus jobs have scores of single precision.
+    bounds = " AND NOT (label = ? AND round(score::DOUBLE, 6) < ?)" * len(min_scores)
+    connection.execute(
+        f"CREATE TABLE scored AS SELECT * FROM relations WHERE score IS NULL OR (score >= ?{bounds})",
+        [min_score, *(value for pair in min_scores.items() for value in pair)],
+    )
     connection.execute(
         """
         CREATE TABLE found AS
