@@ -21,8 +21,8 @@ from cascade_srn.inference.precision import (
     PrecisionLike,
     PrecisionRecord,
     find_min_scores,
-    measured_settings,
     parse_precision,
+    settings_checksum,
 )
 from cascade_srn.inference.predictor import (
     BaseModel,
@@ -230,8 +230,8 @@ class Extractor:
     def find_precision_record(self) -> PrecisionRecord | None:
         """Return the precision statistics of the model, or None if there are none, or not with these settings."""
         record = self.model.precision_record
-        used = measured_settings(self.model.settings, self.overlaps, self.constraints)
-        return record if record is not None and dict(record.settings) == used else None
+        used = settings_checksum(self.model.settings, self.overlaps, self.constraints)
+        return record if record is not None and record.settings == used else None
 
     def promise(self, choice: PrecisionChoice) -> MinScores:
         """Find the scores from which the model promises levels of precision.

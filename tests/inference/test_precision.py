@@ -55,7 +55,7 @@ def record(n_documents=40, per_document=10, wrong=1):
         for r in range(per_document)
     ]
     kinds = ScoredPredictions.of(SCHEMA.entity_types, entities), ScoredPredictions.of(SCHEMA.relation_types, relations)
-    return PrecisionRecord(n_documents, "annotations", {"overlaps": "flat"}, *kinds)
+    return PrecisionRecord(n_documents, "annotations", "0123", *kinds)
 
 
 def choose(found, **levels):

@@ -13,6 +13,8 @@ documents, which varies as much as that of the calibration documents. See docs/p
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -146,9 +148,16 @@ class ScoredPredictions:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        columns = {name: getattr(self, name).tolist() for name in ("document", "label", "correct", *_ENDS)}
-        scores = np.round(_STEPS * self.score).astype(int).tolist()
-        return {"labels": list(self.labels), **columns, "score": scores}
+        # Differences take less space when they are compressed.
+        columns = {
+            "document": np.diff(self.document, prepend=0),
+            "label": self.label,
+            "score": np.round(_STEPS * self.score).astype(int),
+            "correct": self.correct,
+            "head": np.diff(self.head, prepend=0),
+            "tail": self.tail - self.head,
+        }
+        return {"labels": list(self.labels)} | {name: values.tolist() for name, values in columns.items()}
 
     def passing(self, bounds: Mapping[str, float]) -> Flags:
         """Return whether predictions reach the minimum scores of their labels."""
@@ -163,7 +172,7 @@ class PrecisionRecord:
 
     n_documents: int
     source: str  # "annotations", or "review" for predictions that people marked
-    settings: Mapping[str, Any]  # Thresholds and other settings that the predictions depend on
+    settings: str  # Checksum of the thresholds and other settings that the predictions depend on
     entities: ScoredPredictions
     relations: ScoredPredictions
 
@@ -173,7 +182,7 @@ class PrecisionRecord:
             "version": _VERSION,
             "documents": self.n_documents,
             "source": self.source,
-            "settings": dict(self.settings),
+            "settings": self.settings,
             **{kind: getattr(self, kind).to_dict() for kind in KINDS},
         }
 
@@ -188,7 +197,7 @@ class PrecisionRecord:
             if values["version"] != _VERSION:
                 raise ValueError(f"its version is {values['version']!r}, but this release reads {_VERSION}")
             kinds = {kind: _read_predictions(values[kind]) for kind in KINDS}
-            record = cls(int(values["documents"]), str(values["source"]), dict(values["settings"]), **kinds)
+            record = cls(int(values["documents"]), str(values["source"]), str(values["settings"]), **kinds)
             n_entities = len(record.entities.score)
             for found in kinds.values():
                 _require_below(found.document, record.n_documents)
@@ -223,6 +232,8 @@ _ENDS = ("head", "tail")
 
 def _read_predictions(values: Mapping[str, Any]) -> ScoredPredictions:
     columns = {name: np.array(values[name], dtype=np.int64) for name in ("document", "label", "correct", *_ENDS)}
+    columns |= {name: columns[name].cumsum() for name in ("document", "head")}
+    columns["tail"] = columns["tail"] + columns["head"]
     score = np.array(values["score"], dtype=np.int64) / _STEPS
     if not all(column.shape == score.shape for column in columns.values()):
         raise ValueError("columns differ in length")
@@ -234,10 +245,10 @@ def _require_below(values: Integers, limit: int) -> None:
         raise ValueError("a number is out of range")
 
 
-def measured_settings(settings: ModelSettings, overlaps: str, constraints: str) -> dict[str, Any]:
-    """Return the settings that predictions depend on, as plain values. A promise is for these only."""
+def settings_checksum(settings: ModelSettings, overlaps: str, constraints: str) -> str:
+    """Return a checksum of the settings that predictions depend on. A promise is for these only."""
     chosen = settings.thresholds.to_dict(), settings.temperatures.to_dict(), overlaps, constraints
-    return dict(zip(("thresholds", "temperatures", "overlaps", "constraints"), chosen, strict=True))
+    return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def find_min_scores(record: PrecisionRecord, schema: Schema, choice: PrecisionChoice) -> MinScores:

@@ -25,7 +25,7 @@ from cascade_srn.inference.precision import (
     ScoredPredictions,
     find_min_scores,
     label_groups,
-    measured_settings,
+    settings_checksum,
 )
 from cascade_srn.inference.predictor import BaseModel
 from cascade_srn.network.examples import examples_of
@@ -79,7 +79,7 @@ def _make_record(model: BaseModel, n_documents: int, source: str, rows: Rows) ->
     return PrecisionRecord(
         n_documents,
         source,
-        measured_settings(settings, model.overlaps, settings.constraints),
+        settings_checksum(settings, model.overlaps, settings.constraints),
         ScoredPredictions.of(schema.entity_types, rows["entities"]),
         ScoredPredictions.of(schema.relation_types, rows["relations"]),
     )
