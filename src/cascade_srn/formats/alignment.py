@@ -79,10 +79,10 @@ class WordMap:
                 f"reaches from sentence {sentence} ({self._describe_words(first)}) into sentence {last_sentence} "
                 f"({self._describe_words(last)})"
             )
-            hint = ("Shorten or remove it, or join the sentences", "")
+            advice = ("Shorten or remove it, or join the sentences", "")
             if self.made:
-                hint = ("Shorten or remove it, add the words to the data, or use another segmenter", "segmenter")
-            raise self._misaligned("crosses a sentence boundary", start, end, problem, *hint)
+                advice = ("Shorten or remove it, add the words to the data, or use another segmenter", "segmenter")
+            raise self._misaligned("crosses a sentence boundary", start, end, problem, *advice)
         base = self._first_words[sentence]
         return WordSpan(sentence, first - base, last + 1 - base, exact)
 

@@ -4,7 +4,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from cascade_srn.apps.corpus.engine import JobError
 from cascade_srn.apps.corpus.inputs import RowReader
 from cascade_srn.apps.corpus.manifest import model_checksum
+from cascade_srn.apps.corpus.progress import ShardProgress
 from cascade_srn.apps.corpus.settings import JobSpec
 from cascade_srn.apps.corpus.shards import InputRow, Shard, ShardResult
 from cascade_srn.apps.corpus.writing import ShardTables
@@ -66,7 +67,7 @@ class ShardWorker:
                 option="model",
             )
         self._has_gpu = getattr(self.extractor.model.device, "type", "cpu") != "cpu"
-        self._pieces = self._predictor().collator.pieces  # a predictor refuses wrong thresholds
+        self._pieces = self._predictor(lambda: None).collator.pieces  # a predictor refuses wrong thresholds
         self._reader = RowReader(job.files, settings.inputs)
 
     def process(self, shard: Shard, attempt: int = 1) -> ShardResult:
@@ -79,9 +80,13 @@ class ShardWorker:
         from cascade_srn.inference.batching import release_freed_memory
 
         started = time.perf_counter()
-        tables, predictor = ShardTables(self.job, shard.id), self._predictor()
+        tables = ShardTables(self.job, shard.id)
+        progress = ShardProgress(self.job.scratch_path, shard.id)
+        predictor = self._predictor(lambda: progress.update(predictor.n_sentences))
         with closing(self._prepare(shard)) as parts:
             for part in parts:
+                sentences = [len(s) for _, found in part if not isinstance(found, BadText) for s in found.sentences]
+                progress.begin(len(part), sum(sentences), len(sentences))
                 for row, outcome in self._predict(part, predictor):
                     if isinstance(outcome, BadText):
                         tables.add_error(row, describe_error(outcome.error))
@@ -91,9 +96,9 @@ class ShardWorker:
         release_freed_memory()
         return tables.write(time.perf_counter() - started, attempt)
 
-    def _predictor(self) -> "Predictor":
+    def _predictor(self, check: Callable[[], None]) -> "Predictor":
         settings = self.job.settings
-        return self.extractor.predictor(settings.thresholds, settings.batch_words)
+        return self.extractor.predictor(settings.thresholds, settings.batch_words, check=check)
 
     def _predict(self, part: _Part, predictor: "Predictor") -> _Part:
         good = [(at, outcome) for at, (_, outcome) in enumerate(part) if not isinstance(outcome, BadText)]
