@@ -19,7 +19,7 @@ from cascade_srn.cli.options import (
     Constraints,
     Device,
     Overlaps,
-    Precision,
+    PromisedPrecision,
     SkippedParts,
     TextEncoding,
     make_settings,
@@ -106,7 +106,7 @@ def run(
     overlaps: Overlaps = None,
     constraints: Constraints = None,
     batch_words: BatchWords = 4096,
-    precision: Precision = "auto",
+    precision: PromisedPrecision = "auto",
     device: Device = "auto",
     threads: Annotated[
         int | None, typer.Option(help="CPU threads of each worker. Default: the cores divided by the workers.", min=1)

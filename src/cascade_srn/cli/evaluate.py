@@ -18,7 +18,7 @@ from cascade_srn.cli.options import (
     KeepEscapes,
     LabelMapFile,
     Overlaps,
-    Precision,
+    PromisedPrecision,
     ResampledUnit,
     TextEncoding,
     TextField,
@@ -110,7 +110,7 @@ def evaluate(
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap and of noise.")] = EvaluateOptions.seed,
     field: TextField = ForeignOptions.field,
     batch_words: BatchWords = EvaluateOptions.batch_words,
-    precision: Precision = EvaluateOptions.precision,
+    precision: PromisedPrecision = EvaluateOptions.precision,
     device: Device = "auto",
 ) -> None:
     """Score models on annotated data: NER, RE boundaries and RE strict.
@@ -177,8 +177,9 @@ def _evaluate_foreign(options: ForeignOptions, device: str, json: Path | None, *
 
 def _find_machine(device: str, precision: str) -> tuple[torch.device, dict[str, Any]]:
     """Return the device and the description of the machine for the record."""
+    from cascade_srn.inference.precision import number_format
     from cascade_srn.lab.benchmarks.measuring import environment
     from cascade_srn.runs.device import find_device
 
     found = find_device(device)
-    return found, environment(found, precision)
+    return found, environment(found, number_format(precision))

@@ -18,7 +18,7 @@ from cascade_srn.cli.options import (
     IdField,
     KeptParts,
     Overlaps,
-    Precision,
+    PromisedPrecision,
     RawText,
     SegmenterName,
     SkippedParts,
@@ -79,7 +79,7 @@ def extract(
     overlaps: Overlaps = None,
     constraints: Constraints = None,
     batch_words: BatchWords = 4096,
-    precision: Precision = "auto",
+    precision: PromisedPrecision = "auto",
     device: Device = "auto",
     strict: Strict = False,
 ) -> None:

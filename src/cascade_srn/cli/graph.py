@@ -68,6 +68,14 @@ def build(
         typer.Option(metavar="negated,hedged", help="Relations to keep besides those that sentences assert."),
     ] = None,
     min_score: Annotated[float, typer.Option(metavar="X", help="Leave out relations with a lower score.")] = 0.0,
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            metavar="X|LABEL=X,…",
+            help="Leave out relations so that the others have this precision, with 95 % confidence. The model that "
+            "made them is --schema, or the bundled one.",
+        ),
+    ] = None,
     min_count: Annotated[int, typer.Option(metavar="N", help="Leave out edges with fewer relations.")] = 1,
     date_field: Annotated[
         str | None, typer.Option(metavar="NAME", help="Field of the documents with their date, or id.")

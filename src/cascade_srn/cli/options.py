@@ -40,6 +40,14 @@ COMMON = {
 
 Device = Annotated[str, typer.Option(help=COMMON["device"])]
 Precision = Annotated[str, typer.Option(help=COMMON["precision"])]
+PromisedPrecision = Annotated[
+    str,
+    typer.Option(
+        metavar="X|NAME=X,…|FORMAT",
+        help="Keep only predictions with this precision, with 95 % confidence: 0.6, relations=0.6,entities=0.9, "
+        "USED-FOR=0.7. Or the number format of the encoder: auto (bf16 on a GPU), float32 or bf16.",
+    ),
+]
 BatchWords = Annotated[int, typer.Option(help=COMMON["batch_words"])]
 Constraints = Annotated[
     str | None,

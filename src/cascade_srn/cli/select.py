@@ -28,6 +28,7 @@ from cascade_srn.cli.options import (
     find_segmenter,
     split_names,
 )
+from cascade_srn.config import PRECISIONS, require_choice
 from cascade_srn.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -150,6 +151,7 @@ def _read_annotated(paths: list[Path], segmenter: Segmenter) -> list[Document]:
 def _load(model: str, device: str, precision: str, segmenter: Segmenter) -> Extractor:
     from cascade_srn.runs.display import show_status
 
+    require_choice("precision", precision, PRECISIONS, option="precision")
     with show_status(f"Loading {model} …"):
         # These imports take seconds.
         from cascade_srn.extractor import Extractor, find_model

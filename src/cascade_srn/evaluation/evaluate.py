@@ -63,7 +63,17 @@ def run_model(
         predicted = extractor.predict(documents, given_entities=gold_entities, batch_words=batch_words)
     seconds = time.perf_counter() - started
     overlaps = None if gold_entities else extractor.overlaps
-    return EvaluatedModel(name, extractor.schema, predicted, seconds, settings.joint, overlaps, extractor.constraints)
+    return EvaluatedModel(
+        name,
+        extractor.schema,
+        predicted,
+        seconds,
+        settings.joint,
+        overlaps,
+        extractor.constraints,
+        None if gold_entities else extractor.find_precision_record(),
+        extractor.levels,
+    )
 
 
 def read_annotated(

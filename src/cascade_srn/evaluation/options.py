@@ -9,6 +9,7 @@ from cascade_srn.evaluation.breakdown import BREAKDOWNS
 from cascade_srn.evaluation.items import SYMMETRIC_POLICIES
 from cascade_srn.evaluation.noise import KINDS
 from cascade_srn.formats.alignment import check_align
+from cascade_srn.inference.precision import parse_precision
 from cascade_srn.storage.files import check_encoding
 
 RESAMPLED = ("documents", "sentences")
@@ -54,9 +55,9 @@ class EvaluateOptions(Settings):
         check_align(self.align)
         check_encoding(self.encoding)
         check_overlaps(self.overlaps)
+        parse_precision(self.precision)
         for name, choices in (
             ("symmetric", (*SYMMETRIC_POLICIES, "all")),
-            ("precision", PRECISIONS),
             ("constraints", CONSTRAINTS),
             ("resample", RESAMPLED),
         ):

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from cascade_srn.evaluation.analysis import CONDITIONS, FROM_TEXT, Analysis
+from cascade_srn.evaluation.calibration.precision import Promise, measure_promises
 from cascade_srn.evaluation.comparison import MIN_UNITS, Bootstrap, Difference, compare
 from cascade_srn.evaluation.from_text import align_by_characters, measure_segmentation
 from cascade_srn.evaluation.noise import CLEAN, NOISE_TASKS
 from cascade_srn.evaluation.options import EvaluateOptions
 from cascade_srn.evaluation.scores import Figure, Scores, Spread, score_documents, summarise, summarise_groups
+from cascade_srn.inference.precision import PrecisionRecord
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document
 
@@ -49,6 +51,7 @@ class EvaluatedModel:
     ``overlaps`` is the treatment of predicted entities that share words, or None if the entities were given.
     ``constraints`` is "on" if the constraints of the schema were applied.
     ``noise`` has the scores on text with noise under the first policy, by kind.
+    ``precision_record`` is what a precision can be promised from, and ``levels`` are the promised levels, if any.
     """
 
     name: str
@@ -59,6 +62,8 @@ class EvaluatedModel:
     overlaps: str | None = None
     constraints: str = "off"
     noise: Mapping[str, Scores] = field(default_factory=dict)
+    precision_record: PrecisionRecord | None = None
+    levels: Mapping[str, float] | None = None
 
     @property
     def n_sentences(self) -> int:
@@ -163,6 +168,18 @@ class Evaluation:
             for model in self.all_models
         }
 
+    @cached_property
+    def promises(self) -> dict[str, list[Promise]]:
+        """Promised levels of precision and what was measured, by the names of models that can promise some."""
+        gold, predicted = self.aligned
+        return {
+            model.name: measure_promises(
+                model.precision_record, gold, predicted[model.name], model.schema, model.levels or None
+            )
+            for model in self.all_models
+            if model.precision_record is not None
+        }
+
     def summarise(self, models: Sequence[EvaluatedModel], *, per_label: bool = False) -> list[Figure]:
         """Return the figures of one model, or mean and standard deviation of several."""
         scores = [self.scores[model.name] for model in models]
@@ -261,5 +278,6 @@ class Evaluation:
             "overlaps": model.overlaps,
             "scores": {one.symmetric: one.to_dict(exclude=self.excluded_tasks) for one in self.scores[model.name]},
             **{key: analysis[key] for key in ("false_positives", "segmentation", "breakdowns", "constraints")},
+            "promised_precision": [promise.to_dict() for promise in self.promises.get(model.name, ())],
             "speed": model.measure_speed(),
         }

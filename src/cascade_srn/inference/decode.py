@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from cascade_srn.config import SearchLimits, Temperatures, Thresholds
 from cascade_srn.encoder.windows import Integers
 from cascade_srn.inference.constraints import find_inverse, find_violations
+from cascade_srn.inference.precision import MinScores
 from cascade_srn.schema import Schema
 from cascade_srn.text.edges import is_edge, trim
 from cascade_srn.types import Sentence, Span, Triple
@@ -381,6 +382,7 @@ class Postprocessor:
     temperatures: Temperatures
     overlaps: str
     constraints: str
+    min_scores: MinScores | None = None
 
     def apply(self, found: SearchResult, *, given_entities: bool) -> SearchResult:
         """Return the annotations to keep. Given entities are all kept."""
@@ -394,6 +396,10 @@ class Postprocessor:
         # Last, because earlier steps may change which entities there are.
         if self.constraints == "on":
             triples = self._apply_constraints(triples)
+        if self.min_scores is not None:
+            kept, sure = self.min_scores.select(entities, [scored.triple for scored in triples])
+            entities, known = kept, set(sure)
+            triples = [scored for scored in triples if scored.triple in known]
         # Making a sentence takes longer than most steps.
         is_same = entities is found.sentence.entities and triples is found.triples
         return found if is_same else found.with_triples(triples, entities)

@@ -29,6 +29,7 @@ from cascade_srn.errors import CascadeError, ConfigError, did_you_mean
 from cascade_srn.inference.batching import is_out_of_memory
 from cascade_srn.inference.cascade_search import Search, SearchSettings
 from cascade_srn.inference.decode import Floats, Postprocessor, SearchResult
+from cascade_srn.inference.precision import MinScores, PrecisionRecord
 from cascade_srn.network.examples import Example
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Sentence
@@ -107,6 +108,7 @@ class Predictor:
             elsewhere. Everything after the encoder computes in float32.
         constraints: "on" applies the constraints of the schema to the relations of each sentence.
         cuda_graphs: Whether a GPU replays batches as CUDA graphs.
+        min_scores: Scores that predictions must have besides all thresholds, which decide what is searched for.
     """
 
     def __init__(
@@ -122,6 +124,7 @@ class Predictor:
         precision: str = "auto",
         constraints: str = "off",
         cuda_graphs: bool = False,
+        min_scores: MinScores | None = None,
     ) -> None:
         require_range("batch_words", batch_words, 1)
         require_choice("constraints", constraints, CONSTRAINTS, option="constraints")
@@ -144,6 +147,7 @@ class Predictor:
         self.batch_words = batch_words
         self.constraints = constraints
         self.cuda_graphs = cuda_graphs
+        self.min_scores = min_scores
         self.bf16 = precision == "bf16" or (precision == "auto" and getattr(self.device, "type", None) == "cuda")
         self._warned = False
 
@@ -176,7 +180,9 @@ class Predictor:
 
     def _scored(self, examples: Sequence[Example], given_entities: bool) -> list[SearchResult]:
         results = [SearchResult(example.sentence) for example in examples]
-        postprocessor = Postprocessor(self.schema, self.thresholds, self.temperatures, self.overlaps, self.constraints)
+        postprocessor = Postprocessor(
+            self.schema, self.thresholds, self.temperatures, self.overlaps, self.constraints, self.min_scores
+        )
         for group, searched in self._searched(examples, given_entities):
             self.n_sentences += len(group)
             for i, found in zip(group, searched, strict=True):
@@ -306,6 +312,7 @@ class BaseModel(ABC):
 
     settings: ModelSettings
     schema: Schema
+    precision_record: PrecisionRecord | None = None
 
     @property
     @abstractmethod
@@ -363,6 +370,7 @@ class BaseModel(ABC):
         check: Callable[[], None] = never_stop,
         constraints: str | None = None,
         cuda_graphs: bool = False,
+        min_scores: MinScores | None = None,
     ) -> Predictor:
         """Make a predictor. See :class:`.Predictor`."""
         return Predictor(
@@ -376,6 +384,7 @@ class BaseModel(ABC):
             precision=precision,
             constraints=self.settings.constraints if constraints is None else constraints,
             cuda_graphs=cuda_graphs,
+            min_scores=min_scores,
         )
 
 

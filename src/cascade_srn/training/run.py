@@ -15,6 +15,7 @@ from cascade_srn.config import FRESH, ModelSettings, SearchLimits
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.evaluation.calibration.calibrate import calibrate
+from cascade_srn.evaluation.calibration.precision import measure_precision
 from cascade_srn.model.folder import CARD_FILE
 from cascade_srn.model.model import Model
 from cascade_srn.model.start import OPTION, Start
@@ -340,6 +341,7 @@ class Run:
                 by_label=self.recipe.training.calibrate_labels,
                 overlaps=initial.overlaps,
             )
+            model = replace(model, precision_record=measure_precision(model, self.corpus.dev))
             with self.folder.writing():
                 model.save(self.folder.best)
         return model

@@ -6,7 +6,7 @@ import hashlib
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from cascade_srn.apps.graph.generic import COREFERENCE
@@ -96,7 +96,10 @@ def make_slug(name: str, label: str) -> str:
 
 
 def make_edges(
-    connection: duckdb.DuckDBPyConnection, settings: GraphSettings, symmetric: Collection[str]
+    connection: duckdb.DuckDBPyConnection,
+    settings: GraphSettings,
+    symmetric: Collection[str],
+    min_scores: Mapping[str, float] = {},
 ) -> dict[str, int]:
     """Make ``evidence`` and ``edges`` from ``relations``, ``placed`` and ``nodes`` (root, node).
 
@@ -106,12 +109,14 @@ def make_edges(
     left_out = {status: 0 for status in KEPT if status not in settings.keep}
     rows = connection.execute("SELECT status, count(*) FROM relations GROUP BY status").fetchall()
     left_out |= {status: count for status, count in rows if status in left_out}
+    # Tables of corpus jobs have scores of single precision.
+    bounds = " AND NOT (label = ? AND round(score::DOUBLE, 6) < ?)" * len(min_scores)
     connection.execute(
-        """
+        f"""
         CREATE TABLE scored AS SELECT * FROM relations
-        WHERE (score IS NULL OR score >= ?) AND NOT list_contains(?::VARCHAR[], coalesce(status, ''))
+        WHERE (score IS NULL OR (score >= ?{bounds})) AND NOT list_contains(?::VARCHAR[], coalesce(status, ''))
         """,
-        [settings.min_score, sorted(left_out)],
+        [settings.min_score, *(value for pair in min_scores.items() for value in pair), sorted(left_out)],
     )
     total = count_rows(connection, "relations") - sum(left_out.values())
     connection.execute(

@@ -81,6 +81,13 @@ class DocumentForm(JsonForm):
 _Levels = Annotated[
     ThresholdsForm | Probability | None, Field(description="Thresholds by turn, or one number for all three turns.")
 ]
+_Precision = Annotated[
+    dict[str, Probability] | Probability | None,
+    Field(
+        description="Keep only predictions with this precision, with 95 % confidence: one number, or an object with "
+        "`relations`, `entities` or labels. Not with `thresholds`, `overlaps` or `entities`."
+    ),
+]
 Overlaps = Literal["flat", "nested", "all"]
 _Overlaps = Annotated[
     Overlaps | None,
@@ -112,6 +119,7 @@ class ExtractRequest(JsonForm):
         default=None, description="The texts. Send this or `text`."
     )
     thresholds: _Levels = None
+    precision: _Precision = None
     overlaps: _Overlaps = None
     entities: _Entities = None
     align: _Align = "exact"
@@ -138,6 +146,7 @@ class DrawRequest(JsonForm):
 
     text: str | None = Field(default=None, description="The text. Send this or `document`.")
     thresholds: _Levels = None
+    precision: _Precision = None
     overlaps: _Overlaps = None
     entities: _Entities = None
     align: _Align = "exact"
@@ -149,9 +158,9 @@ class DrawRequest(JsonForm):
     def _require_one(self) -> Self:
         if (self.text is None) == (self.document is None):
             raise ValueError("expected either text or document")
-        given = (self.thresholds, self.entities, self.overlaps) != (None, None, None) or self.skip
+        given = [self.thresholds, self.precision, self.entities, self.overlaps] != [None] * 4 or self.skip
         if self.document is not None and given:
-            raise ValueError("thresholds, overlaps, entities and skip apply to a text, not to a document")
+            raise ValueError("thresholds, precision, overlaps, entities and skip apply to a text, not to a document")
         return self
 
 
