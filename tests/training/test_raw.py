@@ -4,6 +4,7 @@ import json
 import signal
 
 import pytest
+import yaml
 from safetensors.torch import load_file
 from tests.small_models import small_model
 from tests.tiny_encoders import tiny_encoder
@@ -14,6 +15,7 @@ from tests.twelve_sentences import DOCUMENTS, SCHEMA
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.training.labelled import LabelledText
 from cascade_srn.training.raw import ADAPTED, ANNOTATIONS, LABELLED, RawSettings, RawTraining, Stage
+from cascade_srn.training.recipe import Recipe
 
 # All stages over little text.
 SMALL = RawSettings(adapt_words=50, min_steps=2, max_steps=2, sequence_pieces=16, label_sentences=5, max_sentences=20)
@@ -77,14 +79,16 @@ def test_other_text_or_another_recipe_is_refused(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("is_started", [False, True])
 def test_all_stages(tmp_path, is_started):
-    text = write_text(tmp_path, n_documents=40)
+    text = write_text(tmp_path, n_documents=90)
     leaked = add_dev_sentences(text)
+    values = yaml.safe_load(write_recipe(tmp_path, training=TRAINING).read_text(encoding="utf-8"))
+    del values["fresh"]
     if is_started:
         small_model(schema=SCHEMA).save(tmp_path / "trained")
-        model = {"start": str(tmp_path / "trained")}
+        values["model"] = {"start": str(tmp_path / "trained")}
     else:
-        model = {"encoder": {"name": tiny_encoder("bert", tmp_path / "tiny")}, "hidden_width": 16, "matcher_width": 16}
-    recipe = small_recipe(tmp_path, training=TRAINING, model=model | {"thresholds": None}, fresh=None)
+        values["model"]["encoder"] = {"name": tiny_encoder("bert", tmp_path / "tiny")}
+    recipe = Recipe.from_dict(values)
     training = RawTraining(recipe, [text], SMALL, device="cpu")
     assert training.counts.held_out == 2
     summary = training.run()

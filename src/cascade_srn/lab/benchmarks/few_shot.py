@@ -84,9 +84,10 @@ def find_corpora(path: str) -> dict[str, DataSettings]:
         paths = {split: folder / f"{match[1]}{match[2]}{split}{match[3]}" for split in ("train", *SPLITS)}
         if not paths["dev"].exists():
             raise DataError(f"{str(paths['train'])!r} has no {paths['dev'].name!r} beside it", "Give documents for dev")
-        given = {split: str(there) for split, there in paths.items() if there.exists()}
+        test = str(paths["test"]) if paths["test"].exists() else None
         # Pairs of types of all documents would tell a small sample what it does not contain.
-        found[match[1] or folder.resolve().name] = DataSettings(**given, min_pair_count=0)
+        data = DataSettings(str(paths["train"]), str(paths["dev"]), test, min_pair_count=0)
+        found[match[1] or folder.resolve().name] = data
     if not found:
         raise DataError(f"{path!r} has no file to train on, such as train.json", "Give train, dev and test files")
     return found
@@ -285,7 +286,7 @@ def _show(task: str) -> ResultColumn:
 
 
 def _mean_sentences(row: ResultRow) -> float:
-    return statistics.mean(training["sentences"] for training in row["trainings"])
+    return float(statistics.mean(training["sentences"] for training in row["trainings"]))
 
 
 COLUMNS = (

@@ -19,7 +19,7 @@ class BenchmarkOptions(Settings):
     # Smallest values of numbers. All others are at least 1.
     LEAST: ClassVar[dict[str, float]] = {"warmup": 0, "train_steps": 0, "n_tasks": 2, "seconds": 0.1}
     PRECISIONS: ClassVar[tuple[str, ...]] = PRECISIONS
-    NOT_EMPTY: ClassVar = ("presets", "clients", "models", "precisions", "splits")
+    NOT_EMPTY: ClassVar[tuple[str, ...]] = ("presets", "clients", "models", "precisions", "splits")
 
     def __post_init__(self) -> None:
         given = {setting.name: getattr(self, setting.name) for setting in fields(self)}
