@@ -21,6 +21,7 @@ from cascade_srn.cli.options import (
     Overlaps,
     Precision,
     SkippedParts,
+    TextEncoding,
     make_settings,
 )
 from cascade_srn.config import require_choice
@@ -92,6 +93,7 @@ def run(
         str | None,
         typer.Option(metavar="jsonl|parquet|csv|tsv|text", help="Format of the input. Default: by suffix and content."),
     ] = None,
+    encoding: TextEncoding = None,
     format: Annotated[str, typer.Option(metavar="parquet|jsonl", help="Format of the output.")] = "parquet",
     no_text: Annotated[
         bool, typer.Option("--no-text", help="Leave the texts out of the documents table, which saves space.")

@@ -20,11 +20,13 @@ from cascade_srn.cli.options import (
     Overlaps,
     Precision,
     ResampledUnit,
+    TextEncoding,
     TextField,
     make_settings,
 )
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.breakdown import BREAKDOWNS
+from cascade_srn.evaluation.noise import KINDS, parse_kinds
 from cascade_srn.evaluation.options import EvaluateOptions, ForeignOptions
 
 if TYPE_CHECKING:
@@ -60,6 +62,13 @@ def evaluate(
     from_text: Annotated[
         bool, typer.Option("--from-text", help="Extract from the raw text of the data, and score by characters.")
     ] = EvaluateOptions.from_text,
+    noise: Annotated[
+        str,
+        typer.Option(
+            metavar="all|KIND,…",
+            help=f"Also score text with noise, from text: {', '.join(KINDS)}.",
+        ),
+    ] = "",
     foreign: Annotated[
         list[str] | None,
         typer.Option(
@@ -91,13 +100,14 @@ def evaluate(
             help="With --predictions: labels and symmetric relations, from schema.json, types.json or a model.",
         ),
     ] = None,
+    encoding: TextEncoding = EvaluateOptions.encoding,
     align: Alignment = EvaluateOptions.align,
     constraints: Constraints = EvaluateOptions.constraints,
     keep_escapes: KeepEscapes = EvaluateOptions.keep_escapes,
     map: LabelMapFile = None,
     resample: ResampledUnit = EvaluateOptions.resample,
     resamples: Annotated[int, typer.Option(help="Number of bootstrap resamples.")] = EvaluateOptions.n_resamples,
-    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = EvaluateOptions.seed,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap and of noise.")] = EvaluateOptions.seed,
     field: TextField = ForeignOptions.field,
     batch_words: BatchWords = EvaluateOptions.batch_words,
     precision: Precision = EvaluateOptions.precision,
@@ -124,6 +134,7 @@ def evaluate(
         predictions=tuple(predictions or ()),
         against=tuple(against or ()),
         by=tuple(by or ()),
+        noise=parse_kinds(noise),
         n_resamples=resamples,
         map=None if map is None else str(map),
     )
@@ -143,7 +154,7 @@ def evaluate(
 
 
 # Options that need gold annotations.
-_NEED_GOLD = ("predictions", "against", "gold_entities", "from_text", "train", "by", "report", "format")
+_NEED_GOLD = ("predictions", "against", "gold_entities", "from_text", "noise", "train", "by", "report", "format")
 
 
 def _refuse_with_foreign(arguments: Mapping[str, Any]) -> None:

@@ -22,6 +22,7 @@ from cascade_srn.cli.options import (
     SegmenterName,
     SkippedParts,
     Strict,
+    TextEncoding,
     TextField,
     UnitOfText,
     find_segmenter,
@@ -54,6 +55,7 @@ def extract(
     per: UnitOfText = "auto",
     field: TextField = "text",
     id_field: IdField = "id",
+    encoding: TextEncoding = None,
     keep: Annotated[
         str,
         typer.Option(metavar="NAME,…", help="Fields of the records to copy to the output: jsonl, csv, tsv or parquet."),
@@ -100,6 +102,7 @@ def extract(
         id_field=id_field,
         keep=kept,
         output=output,
+        encoding=encoding,
         tell=print_note,
     )
     check_output(output_format, output)
@@ -108,6 +111,7 @@ def extract(
     with show_status(f"Loading {model or 'the model'} …"):
         # After the checks, since these imports take seconds.
         from cascade_srn.extractor import Extractor, find_model
+        from cascade_srn.model.info import read_languages
         from cascade_srn.runtime.device import find_model_device
 
         folder = find_model(model)
@@ -126,6 +130,7 @@ def extract(
                 extractor,
                 sources,
                 source=_describe_source(folder) if output_format == "jsonl" else {},
+                languages=read_languages(folder),
                 format=output_format,
                 output=output,
                 threshold=threshold or [],
@@ -171,6 +176,7 @@ def _run(
     sources: Sources,
     *,
     source: dict[str, str],
+    languages: tuple[str, ...],
     format: str,
     output: Path | None,
     threshold: list[str],
@@ -205,6 +211,7 @@ def _run(
                 thresholds=thresholds,
                 labels=labels,
                 strict=strict,
+                languages=languages,
                 tell=notes.tell,
                 progress=progress,
             )

@@ -73,6 +73,10 @@ UnitOfText = Annotated[
     ),
 ]
 IdField = Annotated[str, typer.Option(help="Field of JSON records that contains the id of the document.")]
+TextEncoding = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Encoding of the text, such as cp1252. Default: UTF-8, or by byte-order mark."),
+]
 SkippedParts = Annotated[
     str, typer.Option(metavar="PART,…", help="Leave out parts of the texts: references, code, tables (with commas).")
 ]

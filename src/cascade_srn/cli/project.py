@@ -9,7 +9,15 @@ from typing import Annotated, Any, cast
 import typer
 
 from cascade_srn.cli.failures import FoldedNotes, format_option, print_note
-from cascade_srn.cli.options import FORMAT_NAMES, Alignment, IdField, SegmenterName, TextField, find_segmenter
+from cascade_srn.cli.options import (
+    FORMAT_NAMES,
+    Alignment,
+    IdField,
+    SegmenterName,
+    TextEncoding,
+    TextField,
+    find_segmenter,
+)
 from cascade_srn.errors import DataError, TrainingError
 
 app = typer.Typer(
@@ -51,6 +59,7 @@ def create(
     per: _Per = "auto",
     field: TextField = "text",
     id_field: IdField = "id",
+    encoding: TextEncoding = None,
     from_format: Annotated[
         str | None, typer.Option("--from", metavar="F", help=f"Format of --data: {FORMAT_NAMES}. Default: detected.")
     ] = None,
@@ -83,6 +92,7 @@ def create(
         per=per,
         field=field,
         id_field=id_field,
+        encoding=encoding,
         format=from_format,
         align=cast(Align, align),
         segmenter=find_segmenter(segmenter),
@@ -110,13 +120,15 @@ def add(
     per: _Per = "auto",
     field: TextField = "text",
     id_field: IdField = "id",
+    encoding: TextEncoding = None,
     segmenter: SegmenterName = "rules",
 ) -> None:
     """Add raw text to a project. Documents that it has already are left out."""
     from cascade_srn.apps.annotation.exchange import ProjectInput, add_texts
     from cascade_srn.apps.annotation.project import Project
 
-    given = ProjectInput(texts=texts, per=per, field=field, id_field=id_field, segmenter=find_segmenter(segmenter))
+    split = find_segmenter(segmenter)
+    given = ProjectInput(texts=texts, per=per, field=field, id_field=id_field, encoding=encoding, segmenter=split)
     notes = FoldedNotes()
     with Project.open(project) as opened:
         n_added = add_texts(opened, given, tell=notes.tell)

@@ -21,6 +21,7 @@ from cascade_srn.cli.options import (
     SegmenterName,
     SkippedParts,
     Strict,
+    TextEncoding,
     TextField,
     UnitOfText,
     find_segmenter,
@@ -69,6 +70,7 @@ def select(
     per: UnitOfText = "auto",
     field: TextField = "text",
     id_field: IdField = "id",
+    encoding: TextEncoding = None,
     segmenter: SegmenterName = "rules",
     skip: SkippedParts = "",
     min_words: Annotated[int, typer.Option(metavar="N", help="Leave out sentences with fewer words.")] = 4,
@@ -97,7 +99,13 @@ def select(
     strategy = choose_strategy(strategy, has_model=model is not None)
     format = choose_format(format, output)
     sources = Sources(
-        find_given_inputs(inputs), per=per, field=field, id_field=id_field, output=output, tell=print_note
+        find_given_inputs(inputs),
+        per=per,
+        field=field,
+        id_field=id_field,
+        output=output,
+        encoding=encoding,
+        tell=print_note,
     )
     check_output(format, output)
     split = find_segmenter(segmenter, skip)

@@ -11,8 +11,9 @@ from typing import Any
 from cascade_srn.evaluation.analysis import CONDITIONS, FROM_TEXT, Analysis
 from cascade_srn.evaluation.comparison import MIN_UNITS, Bootstrap, Difference, compare
 from cascade_srn.evaluation.from_text import align_by_characters, measure_segmentation
+from cascade_srn.evaluation.noise import CLEAN, NOISE_TASKS
 from cascade_srn.evaluation.options import EvaluateOptions
-from cascade_srn.evaluation.scores import Figure, Scores, score_documents, summarise, summarise_groups
+from cascade_srn.evaluation.scores import Figure, Scores, Spread, score_documents, summarise, summarise_groups
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document
 
@@ -47,6 +48,7 @@ class EvaluatedModel:
     ``seconds`` is None for predictions made elsewhere.
     ``overlaps`` is the treatment of predicted entities that share words, or None if the entities were given.
     ``constraints`` is "on" if the constraints of the schema were applied.
+    ``noise`` has the scores on text with noise under the first policy, by kind.
     """
 
     name: str
@@ -56,6 +58,7 @@ class EvaluatedModel:
     joint: bool = True
     overlaps: str | None = None
     constraints: str = "off"
+    noise: Mapping[str, Scores] = field(default_factory=dict)
 
     @property
     def n_sentences(self) -> int:
@@ -203,6 +206,20 @@ class Evaluation:
             found |= {difference.protocol: difference for difference in named}
         return sorted(found.values(), key=lambda difference: difference.protocol.split(",")[0])
 
+    def summarise_noise(self, models: Sequence[EvaluatedModel]) -> dict[str, dict[str, Spread]]:
+        """Return the F1 of NER and strict RE on clean text and with each kind of noise."""
+        by_kind = {CLEAN: [self.scores[model.name][0] for model in models]}
+        by_kind |= {kind: [model.noise[kind] for model in models] for kind in self.options.noise}
+        return {
+            kind: {task: Spread.of(getattr(one, task).counts.f1 for one in scores) for task in NOISE_TASKS}
+            for kind, scores in by_kind.items()
+        }
+
+    def noise_record(self, models: Sequence[EvaluatedModel]) -> list[dict[str, Any]]:
+        """Return the figures of :meth:`summarise_noise` as plain values for JSON."""
+        found = self.summarise_noise(models)
+        return [{"noise": kind} | {task: one.to_dict() for task, one in row.items()} for kind, row in found.items()]
+
     def analyse_models(self) -> Iterator[tuple[str, Analysis]]:
         """Yield a folder name and the analysis under the first policy for each model."""
         for number, (name, analysis) in enumerate(self.analyses.items(), start=1):
@@ -227,6 +244,8 @@ class Evaluation:
             record[name] = [self._model_record(model) for model in models]
         for name, models in sides:
             record[f"figures_of_{name}"] = [figure.to_dict() for figure in self.summarise(models, per_label=True)]
+            if options.noise:
+                record[f"noise_of_{name}"] = self.noise_record(models)
         record["differences"] = [difference.to_dict() for difference in self.differences]
         record["environment"] = dict(self.environment)
         return record

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from cascade_srn.evaluation.errors import FALSE_POSITIVES
 from cascade_srn.evaluation.items import format_table
+from cascade_srn.evaluation.noise import CLEAN, NOISE_TASKS
 from cascade_srn.evaluation.result import EvaluatedModel, Evaluation, display_name
 from cascade_srn.evaluation.scores import Spread, figures_table
 from cascade_srn.inference.constraints import KINDS
@@ -60,6 +61,7 @@ def _scores(evaluation: Evaluation, models: Sequence[EvaluatedModel], per_label:
     groups = [evaluation.summarise_groups(models, name) for name in dict.fromkeys(evaluation.options.by)]
     others = [f"{title}\n{figures_table(figures)}" for title, figures in groups]
     others += [_false_positives(evaluation, models), *_segmentation(evaluation, models)]
+    others += [_noise(evaluation, models)] if evaluation.options.noise else []
     if len(models) == 1:
         return "\n\n".join([table, *others])
     micro = [[f for f in evaluation.summarise([model]) if ", micro" in f.protocol] for model in models]
@@ -92,6 +94,19 @@ def _segmentation(evaluation: Evaluation, models: Sequence[EvaluatedModel]) -> l
         counts = f"{one.n_sentences:,} sentences from the text, {one.n_gold_sentences:,} in gold"
         tables.append(f"{counts}\n{format_table(rows)}")
     return tables
+
+
+def _noise(evaluation: Evaluation, models: Sequence[EvaluatedModel]) -> str:
+    """Return the F1 with each kind of noise, and its difference from that of the clean text."""
+    found = evaluation.summarise_noise(models)
+    rows = [("F1 with noise", *(cell for name in NOISE_TASKS.values() for cell in (name, "difference")))]
+    for kind, row in found.items():
+        cells: list[str] = []
+        for task, one in row.items():
+            change = 100 * (one.mean - found[CLEAN][task].mean)
+            cells += [str(one), "" if kind == CLEAN else f"{change:+.1f}"]
+        rows.append((kind, *cells))
+    return format_table(rows)
 
 
 def _differences(evaluation: Evaluation) -> list[str]:

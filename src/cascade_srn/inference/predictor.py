@@ -101,7 +101,7 @@ class Predictor:
         temperatures: Divisors and offsets of the logits, by turn.
         limits: Bounds on the work per sentence. :attr:`n_limited` counts the sentences in which one applied.
         overlaps: "flat", "nested" or "all". See :mod:`.overlaps`. Given entities are all kept.
-        check: Called at short intervals. It may raise to stop the work.
+        check: Called at short intervals, when :attr:`n_sentences` sentences are done. It may raise to stop the work.
         batch_words: Maximum number of words per batch, padding included. It shrinks if the device runs out of memory.
         precision: Precision of the pretrained encoder: "float32", "bf16", or "auto" for bf16 on a GPU and float32
             elsewhere. Everything after the encoder computes in float32.
@@ -139,7 +139,7 @@ class Predictor:
         self.overlaps = overlaps
         self.collator = model.collator
         self.check = check
-        self.n_limited = 0
+        self.n_sentences = self.n_limited = 0
         self._warned_of_limits = False
         self.batch_words = batch_words
         self.constraints = constraints
@@ -178,6 +178,7 @@ class Predictor:
         results = [SearchResult(example.sentence) for example in examples]
         postprocessor = Postprocessor(self.schema, self.thresholds, self.temperatures, self.overlaps, self.constraints)
         for group, searched in self._searched(examples, given_entities):
+            self.n_sentences += len(group)
             for i, found in zip(group, searched, strict=True):
                 self.n_limited += found.limited
                 results[i] = postprocessor.apply(found, given_entities=given_entities)

@@ -16,6 +16,7 @@ from cascade_srn.inputs.fields import BadValueError, check_columns, read_id, rea
 from cascade_srn.inputs.find import TEXT_FORMATS, find_format, find_inputs, is_remote
 from cascade_srn.inputs.records import Record, Records, TextLines, WholeText, decode
 from cascade_srn.inputs.tables import open_records
+from cascade_srn.storage.files import check_encoding
 from cascade_srn.storage.limits import read_limits
 from cascade_srn.text.pdf import MAX_BYTES as MAX_PDF_BYTES
 from cascade_srn.text.pdf import is_pdf, parse_pdf
@@ -69,6 +70,7 @@ class Sources:
         field: Field of a record with its text: a string, a list of sentences or a list of lists of words.
         output: Path that the run writes to, which is skipped in folders and patterns.
         keep: Fields of records to carry along.
+        encoding: Encoding of the text; None for UTF-8, or that of a byte-order mark.
     """
 
     def __init__(
@@ -82,9 +84,11 @@ class Sources:
         keep: Sequence[str] = (),
         stdin: BinaryIO | None = None,
         output: Path | None = None,
+        encoding: str | None = None,
         tell: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         require_choice("per", per, UNITS_OF_TEXT)
+        check_encoding(encoding)
         self.inputs = find_inputs(arguments, _IN_FOLDERS, (*_IN_FOLDERS, *_TABLES), output=output, tell=tell)
         self._sizes = {path: _size(path) for path in self.inputs.values()}
         self.texts = list(texts)
@@ -92,6 +96,7 @@ class Sources:
         self.field = field
         self.id_field = id_field
         self.keep = tuple(keep)
+        self._encoding = encoding
         self.unseen = set(keep)
         """Fields to carry along that no record has had so far."""
         self._stdin = stdin
@@ -133,6 +138,7 @@ class Sources:
             stream=stream,
             # A character has at most four bytes.
             max_bytes=max(MAX_PDF_BYTES, 4 * read_limits().document_characters),
+            encoding=self._encoding,
         )
 
     def _check_columns(self, path: str | None, records: Records) -> None:

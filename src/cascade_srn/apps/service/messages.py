@@ -68,6 +68,8 @@ class DocumentForm(JsonForm):
     entities: Several[EntityForm] = Field(default=[])
     relations: Several[RelationForm] = Field(default=[])
     clusters: Several[Several[Offsets]] = Field(default=[])
+    model: str = Field(default="", description="Checksum of the model, in the output of `extract`.")
+    version: str = Field(default="", description="Version of the package, in the output of `extract`.")
 
     @property
     def n_annotations(self) -> int:
