@@ -6,10 +6,9 @@
 
 The training sentences are the pool, and their gold annotations are the answers of the annotator. The first sentences
 are random and the same for all strategies of a seed. Then a model is trained on the annotated sentences, it ranks a
-random sample of the others (``--candidates``), the best are annotated, and a new model is trained on all. Models are
-trained as in ``tools/learning_curve.py``: the last weights count, and thresholds are chosen on the development
-documents. The scores are those of the test documents. The encoder must not have seen the annotations, as that of the
-bundled model has.
+random sample of the others (``--candidates``), the best are annotated, and a new model is trained on all. The last
+weights of a model count, and thresholds are chosen on the development documents. The scores are those of the test
+documents. The encoder must not have seen the annotations, as that of the bundled model has.
 
 Each finished training is one file with one JSON line in the output folder, written atomically. A second start skips
 what is there. Seeds come one after the other, so that complete comparisons of few seeds are there first.
@@ -36,7 +35,7 @@ SIZES = (50, 100, 200, 400)
 SEEDS = (0, 1, 2, 3, 4)
 MEASURES = {"ner": "NER", "re_boundaries": "RE boundaries", "re_strict": "RE strict"}
 BATCH_SIZE = 8
-# Sentences that a training sees in all epochs together, and the range of epochs, as in tools/learning_curve.py.
+# Sentences that a training sees in all epochs together, and the range of epochs.
 SEEN_SENTENCES, MIN_EPOCHS, MAX_EPOCHS = 4000, 10, 60
 START = "random"
 # Relation types without a direction, as in the recipes of SciERC.

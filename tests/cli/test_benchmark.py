@@ -43,7 +43,34 @@ def test_each_writes_its_result_and_shows_a_table(name, workplace, capsys):
     assert (workplace / "benchmarks" / "results" / "growth-cpu.png").is_file() == (name == "growth")
 
 
-@pytest.mark.parametrize("name", [*SHORT, "corpus", "serve"])
+@pytest.mark.slow
+def test_few_shot(workplace, capsys):
+    for split in ("train", "dev"):
+        write_documents([Document.from_sentences([s]) for s in SENTENCES], f"field-{split}.jsonl")
+    command = (
+        "benchmark",
+        "few-shot",
+        "--data",
+        "field",
+        "--starts",
+        "",
+        "--encoders",
+        small_encoder(),
+        "--device",
+        "cpu",
+    )
+    assert run(*command, "--sizes", "3", "--seeds", 1, "--no-plot") == 0
+    path = workplace / "benchmarks" / "results" / "few-shot-cpu.json"
+    (row,) = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    assert row["trainings"][0]["dev"]["ner"] >= 0
+    assert f"written to {path.relative_to(workplace)}" in capsys.readouterr().out
+    assert run(*command, "--sizes", "3", "--seeds", 2, "--processes", 2, "--no-plot") == 0
+    (more,) = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    assert more["trainings"][0] == row["trainings"][0]
+    assert len(more["trainings"]) == 2
+
+
+@pytest.mark.parametrize("name", [*SHORT, "corpus", "few-shot", "serve"])
 def test_each_is_documented_by_its_command(name):
     for path in ("docs/benchmarks.md", "benchmarks/README.md"):
         assert f"cascade-srn benchmark {name} " in (ROOT / path).read_text(encoding="utf-8").replace("`", " ")

@@ -212,3 +212,29 @@ def test_an_interrupt_of_parallel_runs(recipe, tmp_path, monkeypatch, capsys):
     (printed,) = capsys.readouterr().err.splitlines()
     assert printed.startswith("Stopped")
     assert f"{tmp_path}/run" in printed
+
+
+def test_raw_text_that_cannot_be_used(recipe, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "raw.txt").write_text("Ada met Tim.", encoding="utf-8")
+    assert "missing" in failure(capsys, "train", recipe, "--raw", tmp_path / "missing")
+    assert "empty" in failure(capsys, "train", recipe, "--raw", tmp_path / "empty")
+    assert "which is read" in failure(capsys, "train", recipe, "--raw", tmp_path)
+    assert "--seeds" in failure(capsys, "train", recipe, "--raw", tmp_path / "raw.txt", "--seeds", 2)
+    assert "folds" in failure(capsys, "train", recipe, "--raw", tmp_path / "raw.txt", "--folds", 2)
+    assert "data.labels" in failure(capsys, "train", recipe, "data.labels=labels", "--raw", tmp_path / "raw.txt")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_stages_with_raw_text(recipe, tmp_path, capsys):
+    (tmp_path / "raw.txt").write_text("Ada met Tim.", encoding="utf-8")
+    command = "train", recipe, "--raw", tmp_path / "raw.txt", "--device", "cpu", "--no-onnx"
+    assert run(*command) == 0
+    printed = capsys.readouterr().out
+    assert "1 sentences are too few" in printed
+    assert printed.splitlines()[-1] == f"The model is in {tmp_path / 'run'}/best"
+    assert run(*command) == 0
+    again = capsys.readouterr().out
+    assert "nothing to resume" in again
+    assert printed[printed.index("┏") :] == again[again.index("┏") :]

@@ -1,4 +1,4 @@
-"""``cascade-srn benchmark``: measure speed, memory and correctness under load."""
+"""``cascade-srn benchmark``: measure speed, memory, correctness under load, and learning from few sentences."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from cascade_srn.cli.options import settings_as_options
 from cascade_srn.lab.benchmarks.options import (
     CorpusOptions,
     ExtractOptions,
+    FewShotOptions,
     GrowthOptions,
     PrecisionOptions,
     RuntimesOptions,
@@ -24,6 +25,7 @@ from cascade_srn.lab.benchmarks.options import (
 if TYPE_CHECKING:
     from cascade_srn.lab.benchmarks.measuring import BenchmarkRun, Result
 
+Plot = Annotated[bool, typer.Option("--plot/--no-plot", help="Draw a picture beside the JSON file (extra: report).")]
 Output = Annotated[Path | None, typer.Option(help="JSON file. Default: benchmarks/results/NAME-DEVICE.json.")]
 
 # Width of a table that is not printed on a terminal.
@@ -87,13 +89,29 @@ def extract(settings: ExtractOptions, output: Output = None) -> None:
     run_benchmark(lambda run: measure(settings, run), output)
 
 
+@settings_as_options(FewShotOptions)
+def few_shot(settings: FewShotOptions, output: Output = None, plot: Plot = True) -> None:
+    """Train on a few sentences of corpora, from models and encoders, and score on test.
+
+    The same command continues after an interruption, and trains only what the JSON file does not have. With more
+    --seeds, --sizes or --starts it adds to the file.
+    """
+    from cascade_srn.lab.benchmarks.few_shot import default_path, measure, plot_few_shot
+    from cascade_srn.lab.benchmarks.growth import require_matplotlib
+
+    if plot:
+        require_matplotlib()
+    path = default_path(settings) if output is None else output
+    result = run_benchmark(lambda run: measure(settings, run, path), path)
+    if plot:
+        typer.echo(f"plot in {plot_few_shot(result.to_dict(), path.with_suffix('.svg'))}")
+
+
 @settings_as_options(GrowthOptions)
 def growth(
     settings: GrowthOptions,
     output: Output = None,
-    plot: Annotated[
-        bool, typer.Option("--plot/--no-plot", help="Draw a PNG beside the JSON file (extra: report).")
-    ] = True,
+    plot: Plot = True,
 ) -> None:
     """Measure how the cost of extraction grows with sentence length, number of subjects and corpus size."""
     from cascade_srn.lab.benchmarks.growth import measure, plot_growth, require_matplotlib
@@ -155,5 +173,5 @@ app = typer.Typer(
     help="Measure speed, memory and correctness under load. Ctrl-C keeps what was measured so far.",
     no_args_is_help=True,
 )
-for command in (srn, extract, runtimes, corpus, train, growth, serve, precision):
+for command in (srn, extract, runtimes, corpus, train, few_shot, growth, serve, precision):
     app.command()(command)

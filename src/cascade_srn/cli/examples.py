@@ -13,6 +13,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "benchmark corpus": ("cascade-srn benchmark corpus --device cpu",),
     "benchmark extract": ("cascade-srn benchmark extract --model runs/example --data test.jsonl",),
+    "benchmark few-shot": (
+        "cascade-srn benchmark few-shot --data crossre/politics,scierc --seeds 3",
+        "cascade-srn benchmark few-shot --data mycorpus --sizes 50,100,200,all --encoders encoders/mine",
+    ),
     "benchmark growth": ("cascade-srn benchmark growth --no-plot",),
     "benchmark runtimes": ("cascade-srn benchmark runtimes --models scierc-small,light --data dev.json",),
     "benchmark serve": ("cascade-srn benchmark serve --device cpu",),
@@ -77,6 +81,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "train": (
         "cascade-srn train recipe.yaml training.epochs=5",
         "cascade-srn train recipe.yaml --seeds 5 --jobs 2",
+        "cascade-srn train recipe.yaml --raw texts/",
     ),
 }
 

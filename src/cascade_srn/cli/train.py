@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -43,6 +43,14 @@ def train(
         ),
     ] = None,
     jobs: Jobs = 1,
+    raw: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT",
+            help="File (.txt, .jsonl, also compressed) or folder of raw text to learn from as well. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     onnx: Annotated[
         bool, typer.Option("--onnx/--no-onnx", help="Add the form of the model that is fast on a CPU. Takes seconds.")
     ] = True,
@@ -67,9 +75,15 @@ def train(
         raise ConfigError(
             "--jobs cannot be used with accelerate launch, since it starts processes itself", "Use one of the two"
         )
-    series = _make_series(loaded, seeds, processes, resume=resume, overwrite=overwrite)
-    if series is None:
-        summaries: Sequence[Summary] = [_run(loaded, console, resume=resume, overwrite=overwrite, device=device)]
+    if raw:
+        if seeds is not None:
+            raise ConfigError("--raw trains one model, but --seeds was given", "Use one of the two")
+        if resume and overwrite:
+            raise ConfigError("--resume and --overwrite were both given", "Use one of the two")
+        series = None
+        summaries: Sequence[Summary] = [_run_with_raw(loaded, raw, console, overwrite=overwrite, device=device)]
+    elif (series := _make_series(loaded, seeds, processes, resume=resume, overwrite=overwrite)) is None:
+        summaries = [_run(loaded, console, resume=resume, overwrite=overwrite, device=device)]
     elif jobs > 1:
         command = ["train", str(recipe), *changes]
         command += ["--device", device, *["--resume"] * resume, *["--overwrite"] * overwrite]
@@ -132,6 +146,7 @@ def _make_series(
 def _run(recipe: Recipe, console: Console, *, resume: bool, overwrite: bool, device: str) -> Summary:
     """Train one model. If it is interrupted, print how to continue."""
     from cascade_srn.runs.process import make_accelerator, sigterm_as_exit
+    from cascade_srn.training.display import train_with_display
 
     started: list[Run] = []
     processes = make_accelerator(device)
@@ -144,37 +159,29 @@ def _run(recipe: Recipe, console: Console, *, resume: bool, overwrite: bool, dev
             lambda: _interrupt_message(started, recipe.output, command), is_main=processes.is_main_process
         ),
     ):
-        return _run_to_end(recipe, console, started, resume=resume, overwrite=overwrite, device=device)
+        return train_with_display(recipe, console, started, resume=resume, overwrite=overwrite, device=device)
 
 
-def _run_to_end(
-    recipe: Recipe, console: Console, started: list[Run], *, resume: bool, overwrite: bool, device: str
-) -> Summary:
-    """Train one model. The run is appended to ``started`` before its first step."""
-    from cascade_srn.storage.atomic import clean_leftovers
-    from cascade_srn.training.corpus import compute_checksums
-    from cascade_srn.training.display import display
-    from cascade_srn.training.run import Run
-    from cascade_srn.training.run_folder import RunFolder
+def _run_with_raw(
+    recipe: Recipe, texts: Sequence[str], console: Console, *, overwrite: bool, device: str
+) -> dict[str, Any]:
+    """Train one model with the help of raw text. The same command continues after an interruption."""
+    from cascade_srn.runs.process import sigterm_as_exit
+    from cascade_srn.training.display import stages_table
+    from cascade_srn.training.raw import RawTraining
 
-    folder = RunFolder(recipe.output)
-    if resume and folder.is_finished:
-        folder.check(recipe, resume=True, overwrite=overwrite)
-        folder.refuse_other_data(compute_checksums(recipe.data))
-        clean_leftovers(folder.path)  # a kill right after the summary leaves an empty one
-        console.print(f"The run in {recipe.output} is finished; there is nothing to resume.")
-        return folder.read_summary()
-    run = Run(recipe, resume=resume, overwrite=overwrite, device=device)
-    started.append(run)
-    if run.resumed_at is None:
-        console.print(str(run.preflight))
-    else:
-        console.print(f"Resuming after step {run.resumed_at} of {run.loop.n_steps}.")
-    with display(console) as shown:
-        run.loop.on_step = shown.step
-        for progress in run:
-            shown.progress(progress)
-    return folder.read_summary()
+    started: list[RawTraining] = []
+    command = f"the same command{' without --overwrite' * overwrite}"
+
+    def message() -> str:
+        stage = f"in stage {started[0].stage!r}" if started else "before the first stage"
+        return f"Stopped {stage}. The stages are in {recipe.output}. Continue with {command}."
+
+    with sigterm_as_exit(), _report_interrupt(message):
+        started.append(RawTraining(recipe, texts, overwrite=overwrite, device=device, console=console))
+        summary = started[0].run()
+    console.print(stages_table(summary["stages"]))
+    return summary
 
 
 @contextmanager

@@ -71,8 +71,8 @@ def run_model(
         settings.joint,
         overlaps,
         extractor.constraints,
-        None if gold_entities else extractor.find_precision_record(),
-        extractor.levels,
+        precision_record=None if gold_entities else extractor.find_precision_record(),
+        levels=extractor.levels,
     )
 
 

@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -80,6 +80,17 @@ class OutputFolder:
                 "Choose an empty or a new folder",
                 option="output",
             )
+
+    def refuse_sources(self, sources: Sequence[str | Path]) -> None:
+        """Refuse an output folder that is also read from."""
+        output = Path(os.path.realpath(self.path))
+        for source in sources:
+            if Path(source).is_dir() and output.is_relative_to(os.path.realpath(source)):
+                raise ConfigError(
+                    f"the output folder {str(self.path)!r} is in {str(source)!r}, which is read",
+                    "Choose another output folder",
+                    option="output",
+                )
 
     def check_options(self, *, resume: bool, overwrite: bool) -> None:
         """Refuse foreign content and contradictory options. Nothing in the folder is changed."""

@@ -1,15 +1,23 @@
 """Progress and scores of training runs on the console."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
 from cascade_srn.runs.display import Display, ProgressRow, duration, show_progress
+from cascade_srn.storage.atomic import clean_leftovers
+from cascade_srn.training.corpus import compute_checksums
 from cascade_srn.training.progress import TrainingProgress, selection_score
-from cascade_srn.training.run_folder import TASKS, score_rows
+from cascade_srn.training.recipe import Recipe
+from cascade_srn.training.run_folder import TASKS, RunFolder, Summary, score_rows
+
+if TYPE_CHECKING:
+    from cascade_srn.training.run import Run
 
 
 def display(console: Console) -> AbstractContextManager[Display[TrainingProgress]]:
@@ -32,6 +40,39 @@ def display(console: Console) -> AbstractContextManager[Display[TrainingProgress
         )
 
     return show_progress(console, row)
+
+
+def train_with_display(
+    recipe: Recipe,
+    console: Console,
+    started: list[Run] | None = None,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    device: str = "auto",
+) -> Summary:
+    """Train one model and show its progress. The run is appended to ``started`` before its first step."""
+    from cascade_srn.training.run import Run
+
+    folder = RunFolder(recipe.output)
+    if resume and folder.is_finished:
+        folder.check(recipe, resume=True, overwrite=overwrite)
+        folder.refuse_other_data(compute_checksums(recipe.data))
+        clean_leftovers(folder.path)  # a kill right after the summary leaves an empty one
+        console.print(f"The run in {recipe.output} is finished; there is nothing to resume.")
+        return folder.read_summary()
+    run = Run(recipe, resume=resume, overwrite=overwrite, device=device)
+    if started is not None:
+        started.append(run)
+    if run.resumed_at is None:
+        console.print(str(run.preflight))
+    else:
+        console.print(f"Resuming after step {run.resumed_at} of {run.loop.n_steps}.")
+    with display(console) as shown:
+        run.loop.on_step = shown.step
+        for progress in run:
+            shown.progress(progress)
+    return folder.read_summary()
 
 
 def line(progress: TrainingProgress) -> str:
@@ -104,7 +145,7 @@ def describe_in_words(summary: Mapping[str, Any]) -> str:
     elif train["sentences"] < _MANY_SENTENCES:
         parts.append(f"More annotated sentences than these {train['sentences']} would help most.")
     else:
-        parts.append("More sentences help little now; raw text of the same kind may (cascade-srn adapt, distil).")
+        parts.append("More sentences help little now; raw text of the same kind may (cascade-srn train --raw).")
     if split == "dev":
         parts.append("Thresholds were chosen on dev as well, so scores on other text are a little lower.")
     return " ".join(parts)
@@ -136,6 +177,26 @@ def comparison_table(teacher: Mapping[str, Any], students: Sequence[Mapping[str,
     table.add_column("student", justify="right")
     both = zip(score_rows([teacher]), score_rows(students), strict=True)
     _add_sections(table, [(*theirs[:2], theirs[-1], ours[-1]) for theirs, ours in both])
+    return table
+
+
+def stages_table(stages: Iterable[Mapping[str, Any]]) -> Table:
+    """Return a table of the stages of a training with raw text: F1 on dev before and after each, and what was kept."""
+    table = Table("stage", title="F1 on dev by stage", title_justify="left")
+    for heading in ("NER", "RE strict"):
+        table.add_column(heading, justify="right")
+    table.add_column("")
+    best: Mapping[str, Any] | None = None
+    for stage in stages:
+        if stage["skipped"]:
+            table.add_row(stage["name"], "", "", f"skipped: {stage['skipped']}")
+            continue
+        cells = [
+            f"{100 * stage[task]:.1f}" if best is None else f"{100 * best[task]:.1f} → {100 * stage[task]:.1f}"
+            for task in ("ner", "re_strict")
+        ]
+        table.add_row(stage["name"], *cells, "" if best is None else "kept" if stage["kept"] else "no gain, undone")
+        best = stage if stage["kept"] else best
     return table
 
 

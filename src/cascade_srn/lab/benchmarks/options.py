@@ -8,6 +8,9 @@ from cascade_srn.config import PRECISIONS, PRESETS, Settings, preset_axes, requi
 from cascade_srn.errors import ConfigError
 from cascade_srn.storage.bundled import DEFAULT
 
+# All training sentences, as a size of a sample.
+ALL = "all"
+
 
 @dataclass(frozen=True)
 class BenchmarkOptions(Settings):
@@ -273,3 +276,41 @@ class CorpusOptions(BenchmarkOptions):
                 f"splits is {','.join(self.splits)!r}", "Give workers x threads: 1x2,2x1", option="splits"
             )
         return tuple((int(workers), int(threads)) for workers, threads in pairs)
+
+
+@dataclass(frozen=True)
+class FewShotOptions(BenchmarkOptions):
+    """Options of the few-shot benchmark.
+
+    Attributes:
+        data: Corpora: folders with files such as train.json, dev.json and test.json or NAME-train.json …, or paths such
+            as FOLDER/NAME for one corpus of a folder.
+        starts: Trained models to start from: folders, names or hub ids.
+        encoders: Pretrained encoders to start from: folders or hub ids.
+        sizes: Numbers of training sentences, or all.
+        seeds: Trainings of each size. Each has another sample.
+        processes: Trainings at a time.
+        precision: float32, tf32 or bf16.
+    """
+
+    data: tuple[str, ...] = ()
+    starts: tuple[str, ...] = (DEFAULT,)
+    encoders: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ("20", "50", "100")
+    seeds: int = 5
+    processes: int = 1
+    precision: str = "float32"
+    device: str = "auto"
+
+    PRECISIONS = ("float32", "tf32", "bf16")
+    NOT_EMPTY = ("data", "sizes")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for size in self.sizes:
+            if size != ALL and not (size.isdecimal() and int(size)):
+                raise ConfigError(
+                    f"one of the sizes is {size!r}", f"Give numbers of sentences, or {ALL}", option="sizes"
+                )
+        if not self.starts and not self.encoders:
+            raise ConfigError("there is no start", "Give trained models or encoders", option="starts")

@@ -307,17 +307,6 @@ class AdaptFolder(OutputFolder):
         files = (self.read_json(RECORD) or {}).get("files", [])
         return member.name in (LAST, LOG, SUMMARY, *files) or self.is_temporary(member)
 
-    def refuse_sources(self, sources: Sequence[str | Path]) -> None:
-        """Refuse an output folder that is also read from."""
-        output = Path(os.path.realpath(self.path))
-        for source in sources:
-            if Path(source).is_dir() and output.is_relative_to(os.path.realpath(source)):
-                raise ConfigError(
-                    f"the output folder {str(self.path)!r} is in {str(source)!r}, which is read",
-                    "Choose another output folder",
-                    option="output",
-                )
-
     def begin(self, settings: AdaptSettings, sha256: str, *, overwrite: bool) -> None:
         """Prepare the folder for settings and text with this checksum, and write ``adapt.json``."""
         record = {"settings": settings.to_dict(), "text": {"sha256": sha256}}
