@@ -6,6 +6,7 @@ from tests.apps.graph.documents import DOCUMENTS, document, write_lines
 
 from cascade_srn.apps.graph import GraphSettings, build, open_graph
 from cascade_srn.apps.graph.tables import STEPS, TABLES
+from cascade_srn.apps.graph.tables import TABLES
 from cascade_srn.errors import ConfigError, DataError
 
 pytest.importorskip("duckdb")
@@ -268,7 +269,7 @@ def test_counts_are_reported(tmp_path):
 
 def test_documents_without_entities_give_an_empty_graph(make):
     graph = make([document("a", ("Nothing here .", []))])
-    assert graph.record["counts"] == {"nodes": 0, "mentions": 0, "edges": 0, "evidence": 0, "merges": 0, "documents": 1}
+    assert graph.record["counts"] == dict.fromkeys(TABLES, 0) | {"documents": 1}
     with pytest.raises(DataError):
         graph.node("x")
 
