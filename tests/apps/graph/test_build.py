@@ -6,7 +6,6 @@ from tests.apps.graph.documents import DOCUMENTS, document, write_lines
 
 from cascade_srn.apps.graph import GraphSettings, build, open_graph
 from cascade_srn.apps.graph.tables import STEPS, TABLES
-from cascade_srn.apps.graph.tables import TABLES
 from cascade_srn.errors import ConfigError, DataError
 
 pytest.importorskip("duckdb")
