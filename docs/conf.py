@@ -32,6 +32,7 @@ napoleon_use_ivar = True
 html_theme = "furo"
 html_title = f"cascade-srn {version}"
 html_copy_source = False
+html_extra_path = ["document.schema.json"]
 html_show_sphinx = False
 
 

@@ -61,6 +61,7 @@ def test_files_keep_constraints(tmp_path):
     constraints = {
         "compare": {"pairs": [["Method", "Method"]]},
         "part-of": {"heads": ["Method"], "inverse": "has-part", "acyclic": True},
+        "used-for": {"exclusive": False},
     }
     schema = with_constraints(**constraints)
     assert schema.to_dict()["constraints"] == constraints
@@ -97,34 +98,57 @@ class TestLearning:
             document("part-of", "Method", "Task", 3),
             document("part-of", "Task", "Task", 2),
         ]
-        learned = SCHEMA.learn_pairs(documents, 3)
+        learned = SCHEMA.learn_constraints(documents, 3)
         # A relation that a sentence repeats counts once, as in the scores.
-        assert learned.constraints == {"part-of": RelationConstraints(pairs=(("Method", "Method"), ("Method", "Task")))}
+        pairs = ("Method", "Method"), ("Method", "Task")
+        assert learned.constraints == {"part-of": RelationConstraints(pairs=pairs, exclusive=True)}
         assert not learned.allows("Task", "part-of", "Task")
-        assert SCHEMA.learn_pairs(documents, 2).allows("Task", "part-of", "Task")
+        assert SCHEMA.learn_constraints(documents, 2).allows("Task", "part-of", "Task")
 
     def test_directions_of_a_symmetric_relation_count_together(self):
         documents = [document("compare", "Method", "Task", 2), document("compare", "Task", "Method", 1)]
         documents.append(document("compare", "Task", "Task", 30))
-        learned = SCHEMA.learn_pairs(documents, 3)
+        learned = SCHEMA.learn_constraints(documents, 3)
         assert learned.constraints["compare"].pairs == (("Method", "Task"), ("Task", "Task"))
         assert learned.allows("Task", "compare", "Method")
         assert not learned.allows("Method", "compare", "Method")
 
     def test_rare_relation_types_stay_unrestricted(self):
         enough = EXAMPLES_PER_COUNT * 3
-        assert SCHEMA.learn_pairs([document("part-of", "Method", "Task", enough - 1)], 3).constraints == {}
-        assert SCHEMA.learn_pairs([document("part-of", "Method", "Task", enough)], 3).constraints.keys() == {"part-of"}
+        assert SCHEMA.learn_constraints([document("part-of", "Method", "Task", enough - 1)], 3).constraints == {}
+        learned = SCHEMA.learn_constraints([document("part-of", "Method", "Task", enough)], 3)
+        assert learned.constraints.keys() == {"part-of"}
 
     def test_declared_types_take_precedence(self):
-        declared = with_constraints(**{"part-of": {"tails": ["Task"]}, "used-for": {"acyclic": True}})
+        declared = with_constraints(
+            **{"part-of": {"tails": ["Task"], "exclusive": False}, "used-for": {"acyclic": True}}
+        )
         documents = [document(relation, "Method", "Method", 50) for relation in ("part-of", "used-for")]
-        learned = declared.learn_pairs(documents)
+        learned = declared.learn_constraints(documents)
         assert learned.constraints["part-of"] == declared.constraints["part-of"]
-        assert learned.constraints["used-for"] == RelationConstraints(pairs=(("Method", "Method"),), acyclic=True)
+        expected = RelationConstraints(pairs=(("Method", "Method"),), acyclic=True, exclusive=True)
+        assert learned.constraints["used-for"] == expected
+
+    @pytest.mark.parametrize(
+        "second", [Triple(Span(0, 1, "Task"), "used-for", Span(1, 2, "Task")), None], ids=["other label", "reverse"]
+    )
+    def test_types_that_share_pairs_in_the_data_are_not_exclusive(self, second):
+        one, other = Span(0, 1, "Task"), Span(1, 2, "Task")
+        triples = [Triple(one, "part-of", other), second or Triple(other, "part-of", one)]
+        shared = Document.from_sentences([Sentence.from_words(["a", "b"], [one, other], triples)])
+        rare = [document("part-of", "Method", "Task", 500), document("used-for", "Method", "Task", 500), shared]
+        assert SCHEMA.learn_constraints(rare).exclusive == {"part-of", "used-for"}
+        often = [*rare, *[shared] * 10]
+        assert "part-of" not in SCHEMA.learn_constraints(often).exclusive
+
+    def test_both_directions_of_a_symmetric_relation_are_one_relation(self):
+        one, other = Span(0, 1, "Task"), Span(1, 2, "Task")
+        triples = [Triple(one, "compare", other), Triple(other, "compare", one)]
+        both = Document.from_sentences([Sentence.from_words(["a", "b"], [one, other], triples)] * 30)
+        assert SCHEMA.learn_constraints([both]).exclusive == {"compare"}
 
     def test_again_replaces_pairs(self):
-        first = SCHEMA.learn_pairs([document("part-of", "Method", "Method", 50)])
+        first = SCHEMA.learn_constraints([document("part-of", "Method", "Method", 50)])
         other = [document("part-of", "Task", "Task", 50)]
-        assert first.learn_pairs(other).constraints == first.constraints
-        assert first.learn_pairs(other, again=True).constraints["part-of"].pairs == (("Task", "Task"),)
+        assert first.learn_constraints(other).constraints == first.constraints
+        assert first.learn_constraints(other, again=True).constraints["part-of"].pairs == (("Task", "Task"),)

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[1]
 # From the bottom to the top. A package or root module imports only those that come before it. Applications are listed
 # one by one.
 ORDER = (
-    "version", "errors", "config", "sentence", "text", "types", "schema", "storage", "drawing", "formats",
+    "version", "errors", "config", "text", "sentence", "types", "schema", "storage", "drawing", "formats",
     "inputs", "runs", "encoder", "network", "inference", "model", "runtime", "extractor", "evaluation",
     "training", "apps.extract", "apps.corpus", "apps.integrations", "apps.web", "apps.graph",
     "apps.annotation", "apps.service", "lab", "cli", "__main__",

@@ -10,11 +10,20 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from cascade_srn.config import CONSTRAINTS, PRECISIONS, check_overlaps, require_choice
+from cascade_srn.config import CONSTRAINTS, Thresholds, check_overlaps, require_choice
 from cascade_srn.errors import CascadeError, ConfigError, ModelError
 from cascade_srn.formats.alignment import Align, place_entities
 from cascade_srn.formats.label_filter import select_labels
 from cascade_srn.inference.batching import release_freed_memory
+from cascade_srn.inference.precision import (
+    MinScores,
+    PrecisionChoice,
+    PrecisionLike,
+    PrecisionRecord,
+    find_min_scores,
+    parse_precision,
+    settings_checksum,
+)
 from cascade_srn.inference.predictor import (
     BaseModel,
     Predictor,
@@ -66,8 +75,10 @@ class Extractor:
     Args:
         model: The model: a :class:`.Model`, or one that was exported. It is switched to evaluation mode.
         segmenter: Splits texts into sentences and words.
-        precision: Precision of the pretrained encoder: "float32", "bf16", or "auto" for bf16 on a GPU and float32
-            elsewhere. CPUs with bf16 instructions, such as Intel AMX, are several times faster with "bf16".
+        precision: Levels of precision to promise, such as 0.6 or ``{"relations": 0.6, "entities": 0.9}``, also by
+            label. Predictions with too low a score are left out (docs/precision.md). A word is the number format of
+            the pretrained encoder: "float32", "bf16", or "auto" for bf16 on a GPU and float32 elsewhere. CPUs with
+            bf16 instructions, such as Intel AMX, are several times faster with "bf16". Both: "relations=0.6,bf16".
         overlaps: Treatment of entities that share words. None: the choice stored with the model, else "flat".
         constraints: "on" applies the constraints of the schema to relations, "off" does not. None: the choice of the
             model.
@@ -92,13 +103,13 @@ class Extractor:
         model: BaseModel,
         *,
         segmenter: Segmenter = segment,
-        precision: str = "auto",
+        precision: PrecisionLike = "auto",
         overlaps: str | None = None,
         constraints: str | None = None,
         skip: Collection[str] = (),
         cuda_graphs: bool = True,
     ) -> None:
-        require_choice("precision", precision, PRECISIONS)
+        choice = parse_precision(precision)
         check_overlaps(overlaps)
         if constraints is not None:
             require_choice("constraints", constraints, CONSTRAINTS, option="constraints")
@@ -108,13 +119,15 @@ class Extractor:
                 "Learn constraints from the training data by calibrating the model",
                 option="constraints",
             )
-        model.check_precision(precision)
+        model.check_precision(choice.number_format)
         self.model = model
         self.overlaps = model.overlaps if overlaps is None else overlaps
-        self.precision = precision
+        self.precision = choice.number_format
+        self.levels = choice.levels
         self.constraints = model.settings.constraints if constraints is None else constraints
         self.segmenter = make_segmenter(segmenter, skip)
         self.cuda_graphs = cuda_graphs
+        self.min_scores = self.promise(choice) if choice.levels else None
         model.eval()
 
     @classmethod
@@ -123,7 +136,7 @@ class Extractor:
         name: str | Path | None = None,
         *,
         device: str | torch.device = "auto",
-        precision: str = "auto",
+        precision: PrecisionLike = "auto",
         segmenter: Segmenter = segment,
         overlaps: str | None = None,
         constraints: str | None = None,
@@ -137,7 +150,7 @@ class Extractor:
             name: A model folder, also one of an exported model, the name of a bundled model, or a hub id. None: the
                 default bundled model.
             device: Device of the model, such as "cpu" or "cuda". "auto": the GPU if there is one.
-            precision: Precision of the pretrained encoder. See :class:`Extractor`.
+            precision: Levels of precision to promise, or the number format of the encoder. See :class:`Extractor`.
             segmenter: Splits texts into sentences and words.
             overlaps: Treatment of entities that share words. See :class:`Extractor`.
             constraints: Whether to apply the constraints of the schema. See :class:`Extractor`.
@@ -149,7 +162,8 @@ class Extractor:
 
         Raises:
             ModelError: If the model cannot be found or is damaged.
-            ConfigError: If the device is not available, or ``overlaps``, ``skip`` or ``runtime`` is wrong.
+            ConfigError: If the device is not available, a level of precision cannot be promised, or ``overlaps``,
+                ``skip`` or ``runtime`` is wrong.
         """
         check_overlaps(overlaps)
         segmenter = make_segmenter(segmenter, skip)
@@ -162,7 +176,7 @@ class Extractor:
             constraints=constraints,
             cuda_graphs=cuda_graphs,
         ).to(device)
-        if precision == "bf16" and getattr(model.device, "type", None) == "cpu" and lacks_bf16():
+        if extractor.precision == "bf16" and getattr(model.device, "type", None) == "cpu" and lacks_bf16():
             warnings.warn("this CPU has no bf16 instructions, so that bf16 is slower than float32", stacklevel=2)
         return extractor
 
@@ -212,6 +226,39 @@ class Extractor:
     def schema(self) -> Schema:
         """The labels of the model."""
         return self.model.schema
+
+    def find_precision_record(self) -> PrecisionRecord | None:
+        """Return the precision statistics of the model, or None if there are none, or not with these settings."""
+        record = self.model.precision_record
+        used = settings_checksum(self.model.settings, self.overlaps, self.constraints)
+        return record if record is not None and record.settings == used else None
+
+    def promise(self, choice: PrecisionChoice) -> MinScores:
+        """Find the scores from which the model promises levels of precision.
+
+        Raises:
+            ConfigError: If a level cannot be promised.
+        """
+        record = self.find_precision_record()
+        if record is None:
+            raise ConfigError(
+                "no precision can be promised, because the model has no precision statistics of these settings",
+                "Calibrate the model on annotated documents (cascade-srn calibrate)",
+                option="precision",
+            )
+        return find_min_scores(record, self.schema, choice)
+
+    def check_promise(
+        self, thresholds: Thresholds, overlaps: str, *, given_entities: bool = False, promised: bool = False
+    ) -> None:
+        """Refuse options under which a promised precision may not hold. ``promised``: in this call only."""
+        same = (thresholds, overlaps) == (self.model.settings.thresholds, self.overlaps)
+        if (promised or self.min_scores is not None) and (given_entities or not same):
+            raise ConfigError(
+                "a precision is promised for the thresholds and overlaps of the model, without given entities",
+                "Leave them out, or promise no precision",
+                option="precision",
+            )
 
     def to(self, device: str | torch.device) -> Extractor:
         """Move the model to a device, or to the GPU if there is one with "auto". Do not call this during an extraction.
@@ -443,6 +490,7 @@ class Extractor:
         document = self._document(text)
         if entities is None:
             return document
+        self.check_promise(self.model.settings.thresholds, self.overlaps, given_entities=True)
         given = place_entities(document, entities, align)
         self._check_labels(given)
         return given
@@ -475,6 +523,7 @@ class Extractor:
             SchemaError: If the model does not have the label of a given entity.
         """
         predictor = self.predictor(thresholds, batch_words, overlaps=overlaps)
+        self.check_promise(predictor.thresholds, predictor.overlaps, given_entities=given_entities)
         self._check_choice(labels)
         documents = list_documents(documents)
         for document in documents:
@@ -508,14 +557,18 @@ class Extractor:
     ) -> Predictor:
         """Make a predictor with the precision of this extractor. ``check`` may raise to stop it."""
         own = self.model.settings.thresholds
+        chosen = own if thresholds is None else resolve_thresholds(thresholds, own, self.schema)
+        overlaps = self.overlaps if overlaps is None else overlaps
+        self.check_promise(chosen, overlaps)
         return self.model.predictor(
-            thresholds=own if thresholds is None else resolve_thresholds(thresholds, own, self.schema),
-            overlaps=self.overlaps if overlaps is None else overlaps,
+            thresholds=chosen,
+            overlaps=overlaps,
             constraints=self.constraints,
             batch_words=batch_words,
             precision=self.precision,
             check=check,
             cuda_graphs=self.cuda_graphs,
+            min_scores=self.min_scores,
         )
 
     def examples(self, documents: Iterable[Document]) -> list[Example]:
@@ -536,7 +589,9 @@ class Extractor:
         return Document.from_text(text, segmenter=self.segmenter) if isinstance(text, str) else text
 
 
-def load_model(folder: Path, *, device: str = "auto", precision: str = "auto", runtime: str | None = None) -> BaseModel:
+def load_model(
+    folder: Path, *, device: str = "auto", precision: PrecisionLike = "auto", runtime: str | None = None
+) -> BaseModel:
     """Load a model in torch, or in ONNX Runtime. See :func:`.runs_light`."""
     missing, problem = missing_for_torch(), ""
     if runs_light(folder, device, precision, runtime):

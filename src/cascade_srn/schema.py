@@ -10,12 +10,14 @@ from typing import Any
 
 from cascade_srn.config import Settings
 from cascade_srn.errors import ConfigError, SchemaError, did_you_mean
-from cascade_srn.types import Document, Sentence
+from cascade_srn.types import Document, Sentence, Span, Triple
 
 # A relation type with fewer examples, as a multiple of the minimum count of a pair, is not restricted by learning.
 EXAMPLES_PER_COUNT = 10
 # Default minimum count of a pair of entity types.
 MIN_PAIR_COUNT = 3
+# Share of the relations of a type that may stand beside another relation of the same entities, in an exclusive type.
+MAX_SHARED = 0.01
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class RelationConstraints(Settings):
         tails: Allowed types of the tail.
         inverse: Relation type of the opposite direction: A PART-OF B implies B HAS-PART A.
         acyclic: Whether the relations of a sentence must not form a cycle.
+        exclusive: Whether two entities with this relation have no other one in the same direction, nor the same one in
+            the opposite direction. Symmetric relations have both directions. None: learned from training data.
     """
 
     pairs: tuple[tuple[str, str], ...] = ()
@@ -35,6 +39,7 @@ class RelationConstraints(Settings):
     tails: tuple[str, ...] = ()
     inverse: str | None = None
     acyclic: bool = False
+    exclusive: bool | None = None
 
     @property
     def restricts_types(self) -> bool:
@@ -138,6 +143,26 @@ class Schema:
         declared = {name for name, constraints in self.constraints.items() if constraints.acyclic}
         return frozenset(declared | {self.inverses[name] for name in declared if name in self.inverses})
 
+    @cached_property
+    def exclusive(self) -> frozenset[str]:
+        """The relation types that exclude others of the same two entities."""
+        return frozenset(name for name, constraints in self.constraints.items() if constraints.exclusive)
+
+    def excludes(self, first: Triple, second: Triple) -> bool:
+        """Return whether one of two relations between the same entities excludes the other.
+
+        Example:
+            >>> schema = Schema(("Task",), ("PART-OF",), constraints={"PART-OF": RelationConstraints(exclusive=True)})
+            >>> a, b = Span(0, 1, "Task"), Span(1, 2, "Task")
+            >>> schema.excludes(Triple(a, "PART-OF", b), Triple(b, "PART-OF", a))
+            True
+        """
+        labels = {first.label, second.label}
+        if not labels & self.exclusive:
+            return False
+        is_same_direction = first.head == second.head or bool(labels & self.symmetric)
+        return is_same_direction == (len(labels) == 2)
+
     def allows(self, head: str, label: str, tail: str) -> bool:
         """Return whether a relation may be between entities of these types.
 
@@ -152,39 +177,56 @@ class Schema:
             return True
         return label in self.symmetric and constraints.allows(tail, head)
 
-    def learn_pairs(
+    def learn_constraints(
         self, documents: Iterable[Document], min_count: int = MIN_PAIR_COUNT, *, again: bool = False
     ) -> Schema:
-        """Return this schema with the pairs of entity types that occur in documents as allowed pairs.
+        """Return this schema with the pairs of entity types of documents as allowed pairs, and with exclusive types.
 
-        Relation types whose entity types are already restricted do not change. Types with fewer than
-        ``EXAMPLES_PER_COUNT * min_count`` relations, or without any frequent pair, stay unrestricted, because few
-        examples do not show which pairs are impossible.
+        A relation type is exclusive if at most ``MAX_SHARED`` of its relations stand beside another relation of the
+        same entities. What is declared does not change. Types with fewer than ``EXAMPLES_PER_COUNT * min_count``
+        relations, or without any frequent pair, stay unrestricted, because few examples do not show what is impossible.
 
         Args:
             documents: Annotated documents, such as the training data.
             min_count: Number of relations from which a pair of types is allowed. 0 learns nothing.
-            again: Forget the allowed pairs of this schema first.
+            again: Forget the allowed pairs and the exclusive types of this schema first.
         """
         constraints = dict(self.constraints)
         if again:
-            forgotten = {name: replace(known, pairs=()) for name, known in constraints.items()}
+            forgotten = {name: replace(known, pairs=(), exclusive=None) for name, known in constraints.items()}
             constraints = {name: known for name, known in forgotten.items() if known != RelationConstraints()}
         if not min_count:
             return replace(self, constraints=constraints)
         counts: dict[str, Counter[tuple[str, str]]] = {name: Counter() for name in self.relation_types}
-        for document in documents:
-            for sentence in document.sentences:
-                for triple in set(sentence.triples):
-                    pair = triple.head.label, triple.tail.label
-                    ordered = (min(pair), max(pair)) if triple.label in self.symmetric else pair
-                    if triple.label in counts:
-                        counts[triple.label][ordered] += 1
+        shared: Counter[str] = Counter()
+        # All types are exclusive here, to count the relations that would exclude each other.
+        strict = replace(
+            self,
+            constraints={
+                name: replace(constraints.get(name, RelationConstraints()), exclusive=True) for name in counts
+            },
+        )
+        for sentence in (sentence for document in documents for sentence in document.sentences):
+            triples = [triple for triple in set(sentence.triples) if triple.label in counts]
+            for triple in triples:
+                pair = triple.head.label, triple.tail.label
+                ordered = (min(pair), max(pair)) if triple.label in self.symmetric else pair
+                counts[triple.label][ordered] += 1
+            for group in group_by_entities(triples).values():
+                shared.update(
+                    triple.label for triple in group if any(strict.excludes(triple, other) for other in group)
+                )
         for name, found in counts.items():
             known = constraints.get(name, RelationConstraints())
+            if found.total() < EXAMPLES_PER_COUNT * min_count:
+                continue
             pairs = tuple(sorted(pair for pair, count in found.items() if count >= min_count))
-            if pairs and not known.restricts_types and found.total() >= EXAMPLES_PER_COUNT * min_count:
-                constraints[name] = replace(known, pairs=pairs)
+            if pairs and not known.restricts_types:
+                known = replace(known, pairs=pairs)
+            if known.exclusive is None and shared[name] <= MAX_SHARED * found.total():
+                known = replace(known, exclusive=True)
+            if known != RelationConstraints():
+                constraints[name] = known
         return replace(self, constraints=constraints)
 
     @classmethod
@@ -275,6 +317,15 @@ class Schema:
         return cls(entity_types, relation_types, frozenset(symmetric), _read_constraints(record))
 
 
+def group_by_entities(triples: Iterable[Triple]) -> dict[tuple[Span, Span], list[Triple]]:
+    """Group relations by the two entities that they are between, in either direction. The order is kept."""
+    groups: dict[tuple[Span, Span], list[Triple]] = {}
+    for triple in triples:
+        pair = (triple.head, triple.tail) if triple.head <= triple.tail else (triple.tail, triple.head)
+        groups.setdefault(pair, []).append(triple)
+    return groups
+
+
 def _read_names(record: Mapping[str, Any], key: str) -> tuple[str, ...]:
     names = record.get(key, [])
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
@@ -297,7 +348,8 @@ def _read_constraints(record: Mapping[str, Any]) -> dict[str, RelationConstraint
 
 def _without_defaults(constraints: RelationConstraints) -> dict[str, Any]:
     """Return the settings that are given, with lists as JSON has them."""
-    values = {name: value for name, value in constraints.to_dict().items() if value}
+    unset = RelationConstraints().to_dict()
+    values = {name: value for name, value in constraints.to_dict().items() if value != unset[name]}
     return {
         name: [list(item) if isinstance(item, tuple) else item for item in value] if isinstance(value, tuple) else value
         for name, value in values.items()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cascade_srn.errors import AnnotationError, short_repr
+from cascade_srn.text.status import find_status
 
 Offsets = tuple[tuple[int, int], ...]
 
@@ -188,6 +189,14 @@ class Sentence:
             parts.append(" " * (start - at) + word)
             at = end
         return "".join(parts)
+
+    def status(self, triple: Triple) -> str:
+        """Return "asserted", "negated" or "hedged": whether the words say that the relation holds.
+
+        Rules for English decide. See :mod:`cascade_srn.text.status`.
+        """
+        head, tail = triple.head, triple.tail
+        return find_status(self.words, (head.start, head.end), (tail.start, tail.end), triple.label)
 
     def with_source(self, text: str) -> Sentence:
         """Return this sentence as part of a text that its offsets refer to."""

@@ -12,6 +12,7 @@ Coreference clusters consist of :class:`Mention` objects, which have word indice
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,6 +26,7 @@ from cascade_srn.sentence import Span as Span
 from cascade_srn.sentence import Triple as Triple
 from cascade_srn.text.coverage import TextCoverage, measure_coverage
 from cascade_srn.text.segment import Segmenter, find_markup, segment
+from cascade_srn.text.status import ASSERTED, find_status
 
 if TYPE_CHECKING:
     from cascade_srn.schema import Schema
@@ -71,6 +73,25 @@ class Relation:
     tail: Entity
     score: float | None = field(default=None, compare=False)
     sentence: Sentence | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def status(self) -> str:
+        """Whether the sentence says that the relation holds: "asserted", "negated" or "hedged".
+
+        Rules for English decide (:mod:`cascade_srn.text.status`). Without a sentence, it is "asserted".
+
+        Example:
+            >>> words = "Parsers do not use grammars".split()
+            >>> head, tail = Span(4, 5, "Material"), Span(0, 1, "Method")
+            >>> sentence = Sentence.from_words(words, [head, tail], [Triple(head, "USED-FOR", tail)])
+            >>> Document.from_sentences([sentence]).relations[0].status
+            'negated'
+        """
+        if self.sentence is None:
+            return ASSERTED
+        starts = [start for start, _ in self.sentence.offsets]
+        head, tail = ((bisect_left(starts, e.start), bisect_left(starts, e.end)) for e in (self.head, self.tail))
+        return find_status(self.sentence.words, head, tail, self.label)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -316,8 +337,8 @@ class Document:
         Returns:
             A table with the ``document_id`` and the position of the ``sentence`` in each row. Entities have the
             columns ``entity`` (position), ``start``, ``end``, ``text``, ``label`` and ``score``. Relations have
-            ``relation``, ``label`` and ``score``, and for both ``head`` and ``tail`` the position of the entity and
-            its ``_start``, ``_end``, ``_text`` and ``_label``.
+            ``relation``, ``label``, ``score`` and ``status``, and for both ``head`` and ``tail`` the position of the
+            entity and its ``_start``, ``_end``, ``_text`` and ``_label``.
 
         Raises:
             CascadeError: pandas is not installed.
@@ -348,8 +369,9 @@ class Document:
 
         Returns:
             The keys ``id``, ``text``, ``sentences`` (character offsets of the words of each sentence), ``entities``
-            (each with its position as ``id``) and ``relations`` (``head`` and ``tail`` are ids of entities). A document
-            with coreference clusters also has ``clusters`` (character offsets of the mentions of each cluster).
+            (each with its position as ``id``) and ``relations`` (``head`` and ``tail`` are ids of entities; ``status``
+            follows from the sentence). A document with coreference clusters also has ``clusters`` (character offsets of
+            the mentions of each cluster).
 
         Raises:
             DataError: If a label or score cannot be written to JSON.

@@ -77,6 +77,22 @@ def test_from_text(tmp_path, capsys):
     assert record["models"][0]["segmentation"]["found"]["entities"]["n_gold"] == 13
 
 
+def test_noise(tmp_path, capsys):
+    chosen = ("--noise", "capitals,ocr", "--report", tmp_path, "--seed", "1")
+    text = shown(capsys, saved_model(), saved_model(1), corpus(), *chosen, "--resample", "sentences")
+    assert ", from text, overlaps " in text
+    rows = [line for line in text.splitlines() if line.startswith(("F1 with noise", "clean", "capitals", "ocr"))]
+    assert [row.split()[0] for row in rows] == ["F1", "clean", "capitals", "ocr"]
+    assert all("±" in row for row in rows[1:])
+    record = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+    clean, *others = record["noise_of_models"]
+    (ner,) = [one for one in record["figures_of_models"] if one["protocol"] == "ner, micro, from text"]
+    assert clean["ner"] == ner["f1"]
+    assert [one["noise"] for one in others] == ["capitals", "ocr"]
+    for page in tmp_path.glob("*/report.html"):
+        assert "F1 on text with noise" in page.read_text(encoding="utf-8")
+
+
 def test_foreign_text(tmp_path, capsys):
     (tmp_path / "a.txt").write_text("A tagger helps parsing. It works.", encoding="utf-8")
     (tmp_path / "b.jsonl").write_text(json.dumps({"body": "Taggers and parsers."}), encoding="utf-8")
@@ -151,7 +167,8 @@ def _scores(text):
     ("options", "data"),
     [
         (["--symmetric", "doubl"], "'doubled'"), (["--precision", "half"], "'half'"),
-        (["--overlaps", "some"], "'some'"), (["--resample", "words"], "'words'"),
+        (["--overlaps", "some"], "'some'"), (["--noise", "capital"], "'capitals'"),
+        (["--noise", "all", "--gold-entities"], "--gold-entities"), (["--resample", "words"], "'words'"),
         (["--resamples", "1"], "n_resamples is 1"), (["--format", "colln"], "'colln'"),
         (["--align", "outward"], "'outward'"), (["--train", "no.jsonl"], "no.jsonl"),
         (["--json", "."], "folder"),

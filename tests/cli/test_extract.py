@@ -80,16 +80,24 @@ def test_standard_input_is_read_where_nothing_is_named(monkeypatch, capsys):
     assert [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()] == ["stdin-1", "stdin-2"]
 
 
+def test_a_text_in_another_language_is_noted(tmp_path, capsys):
+    german = "Wir stellen ein neues Verfahren vor, das Entitäten und Relationen aus Texten der Informatik liest. " * 3
+    (tmp_path / "a.txt").write_text(german, encoding="utf-8")
+    assert run_command("extract", tmp_path / "a.txt", "--text", TEXT * 9, "--device", "cpu", "--format", "jsonl") == 0
+    (note,) = capsys.readouterr().err.splitlines()
+    assert note.startswith(f"Note: {tmp_path / 'a.txt'}: the text is not in English")
+
+
 def test_segmenters(monkeypatch, capsys):
     piped(monkeypatch, b"Ada Berg, leads.\nNorlux.\n")
     assert run("-", "--segmenter", "spaces", "--threshold", "1") == 0
-    assert json.loads(capsys.readouterr().out)["words"] == [[[0, 3], [4, 9], [10, 16]], [[17, 24]]]
+    assert json.loads(capsys.readouterr().out)["sentences"] == [[[0, 3], [4, 9], [10, 16]], [[17, 24]]]
 
 
 def test_skipped_parts(capsys):
     text = "Ada Berg.\n```\nlead()\n```\na\tb\nc\td\n\nReferences\n\n[1] Oslo."
     assert run("--text", text, "--skip", "references, code,tables", "--threshold", "1") == 0
-    assert json.loads(capsys.readouterr().out)["words"] == [[[0, 3], [4, 8], [8, 9]]]
+    assert json.loads(capsys.readouterr().out)["sentences"] == [[[0, 3], [4, 8], [8, 9]]]
 
 
 @pytest.mark.parametrize("name", ["found.jsonl", "found.html", "found.txt"])
@@ -173,6 +181,7 @@ def test_nothing_readable(tmp_path, capsys, monkeypatch):
         (["--text", "a", "--precision", "half"], "'half'"),
         (["--text", "a", "--overlaps", "some"], "'some'"),
         (["--text", "a", "--batch-words", "0"], "batch_words is 0"),
+        (["--text", "a", "--encoding", "utf-9"], "'utf-9'"),
         (["--text", "a", "--device", "cuda:99"], "'cuda:99'"),
         (["--text", "a", "--model", "./nowhere"], "'./nowhere'"),
     ],

@@ -24,7 +24,8 @@ def test_a_repeated_relation_counts_once():
     document = Document.from_sentences([Sentence.from_words(["a", "b"], [one, other], triples)])
     counts = count_violations([document], CONSTRAINED)
     assert counts.to_dict() == {
-        "n_relations": 2, "n_violations": 1, "types": 1, "directions": 0, "cycles": 0, "inverses": 0,
+        "n_relations": 2, "n_violations": 1, "types": 1, "directions": 0, "contradictions": 0,
+        "cycles": 0, "inverses": 0,
     }  # fmt: skip
 
 
@@ -48,7 +49,7 @@ class TestCommand:
             counts[choice] = record["constraints"]
             assert record["constraints"]["applied"] == choice
             sides = [str(record["constraints"][side]["n_violations"]) for side in ("gold", "predicted")]
-            assert row[-7:-4] == [choice, *sides]
+            assert row[-8:-5] == [choice, *sides]
         assert counts["off"]["gold"] == counts["on"]["gold"] == count_violations(DOCUMENTS, CONSTRAINED).to_dict()
         assert counts["off"]["gold"]["types"] == 2
         assert counts["off"]["predicted"]["types"] > 0 == counts["on"]["predicted"]["n_violations"]

@@ -38,7 +38,7 @@ SCHEMA = Schema.from_dict(json.loads((NEWS / "schema.json").read_text(encoding="
 def sentences(split: str) -> Iterator[tuple[str, list[tuple[int, Record]], list[Record]]]:
     """Yield the text of each sentence, its entities with their numbers, and its relations."""
     for document in CORPUS[split]:
-        for words in document["words"]:
+        for words in document["sentences"]:
             start, end = words[0][0], words[-1][1]
             entities = [(i, e) for i, e in enumerate(document["entities"]) if start <= e["start"] < end]
             numbers = {i for i, _ in entities}
@@ -73,7 +73,7 @@ def test_schema_is_alphabetical_and_complete() -> None:
 def test_relations_stay_in_a_sentence_and_fit_their_types(split: str) -> None:
     for document in CORPUS[split]:
         entities = document["entities"]
-        ends = [words[-1][1] for words in document["words"]]
+        ends = [words[-1][1] for words in document["sentences"]]
         seen = set()
         for relation in document["relations"]:
             head, tail = entities[relation["head"]], entities[relation["tail"]]
@@ -117,7 +117,7 @@ def test_every_split_has_every_phenomenon(split: str) -> None:
     assert any(not entities for _, entities, _ in found)
     assert alone
     assert any(shares_a_subject(relations) for _, _, relations in found)
-    assert any(len(document["words"]) > 1 for document in CORPUS[split])
+    assert any(len(document["sentences"]) > 1 for document in CORPUS[split])
     texts = [text for text, _, _ in found]
     assert any(c.isalpha() and not c.isascii() for text in texts for c in text)
     assert any(ord(character) >= 0x2600 for text in texts for character in text)  # an emoji
@@ -145,8 +145,8 @@ def test_readme_counts_are_right() -> None:
             a["label"] for d in CORPUS[split] for part in ("entities", "relations") for a in d[part]
         )
         counts[split]["documents"] = len(CORPUS[split])
-        counts[split]["sentences"] = sum(len(d["words"]) for d in CORPUS[split])
-        counts[split]["words"] = sum(len(words) for d in CORPUS[split] for words in d["words"])
+        counts[split]["sentences"] = sum(len(d["sentences"]) for d in CORPUS[split])
+        counts[split]["words"] = sum(len(words) for d in CORPUS[split] for words in d["sentences"])
     for name in counts["train"]:
         row = [counts[split][name] for split in SPLITS]
         assert f"| {name} | {row[0]} | {row[1]} | {row[2]} | {sum(row)} |" in readme, name

@@ -148,7 +148,6 @@ RELATION_FAULTS = [
     ("R9\tX Arg1:T1 Arg2:T7", "missing entity", ["T7"]),
     ("R9\tX Arg1:T1", "malformed line", ["R1<tab>Label Arg1:T1 Arg2:T2"]),
     ("R9\tX T1 T2", "malformed line", ["R1<tab>Label Arg1:T1 Arg2:T2"]),
-    ("R9\tX Arg1:T1 Arg2:T4", "crosses a sentence boundary", ["sentence 0", "sentence 1", "segmenter"]),
 ]
 
 
@@ -166,6 +165,12 @@ def test_a_skipped_entity_takes_its_relations_along(folder, read):
     stream = read(folder(lines=["T1\tMethod 2 6;7 10\tdeep CRF", *ENTITIES[1:], *RELATIONS]), strict=False)
     assert [len(document.entities) for document in stream] == [3]
     assert stream.report.skipped == {"entity: discontinuous span": 1, "relation: needs a skipped entity": 2}
+
+
+def test_relations_across_sentences_are_left_out_and_counted(folder, read):
+    stream = read(folder(lines=[*ENTITIES, *RELATIONS, "R9\tX Arg1:T1 Arg2:T4"]))
+    assert list(stream) == list(read(folder()))
+    assert stream.report.noted == {"relation across sentences not read": 1}
 
 
 def test_a_line_of_no_known_kind_is_refused_or_skipped(folder, read):

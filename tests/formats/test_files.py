@@ -8,7 +8,7 @@ from cascade_srn.errors import DataError
 from cascade_srn.formats.registry import read_documents, read_schema, write_documents
 from cascade_srn.types import Document
 
-GOOD = b'{"id": "g", "text": "ab", "words": [[[0, 2]]]}\n'
+GOOD = b'{"id": "g", "text": "ab", "sentences": [[[0, 2]]]}\n'
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from cascade_srn.types import Document, Sentence, Span, Triple
 RECORD = {
     "id": "d1",
     "text": "Früh: a deep CRF.\nIt works.",
-    "words": [[[0, 4], [4, 5], [6, 7], [8, 12], [13, 16], [16, 17]], [[18, 20], [21, 26], [26, 27]]],
+    "sentences": [[[0, 4], [4, 5], [6, 7], [8, 12], [13, 16], [16, 17]], [[18, 20], [21, 26], [26, 27]]],
     "entities": [
         {"start": 8, "end": 16, "label": "Method", "text": "deep CRF", "score": 0.5},
         {"start": 18, "end": 20, "label": "Generic"},
@@ -25,7 +25,7 @@ def test_a_document_with_nested_entities_scores_and_offsets(lines_file):
     (document,) = read_documents(lines_file(RECORD))
     assert (document.id, document.text) == ("d1", RECORD["text"])
     assert document.sentences[0].words == ("Früh", ":", "a", "deep", "CRF", ".")
-    assert document.sentences[0].offsets == tuple(map(tuple, RECORD["words"][0]))
+    assert document.sentences[0].offsets == tuple(map(tuple, RECORD["sentences"][0]))
     assert [(e.text, e.start, e.end, e.label, e.score) for e in document.entities] == [
         ("deep CRF", 8, 16, "Method", 0.5),
         ("CRF", 13, 16, "Method", 1.0),
@@ -37,19 +37,19 @@ def test_a_document_with_nested_entities_scores_and_offsets(lines_file):
 
 
 def test_annotations_and_id_may_be_absent_and_other_fields_are_noted(lines_file):
-    stream = read_documents(lines_file({"text": "ab", "words": [[[0, 2]]], "entites": []}))
+    stream = read_documents(lines_file({"text": "ab", "sentences": [[[0, 2]]], "entites": []}))
     assert [(d.id, d.entities, d.relations) for d in stream] == [("", (), ())]
     assert stream.report.noted == {"field 'entites' not read": 1}
 
 
 def test_words_come_from_the_segmenter_where_they_are_absent(lines_file, segmenter, changed):
-    stream = read_documents(lines_file(changed(RECORD, ("words",), ...)), segmenter=segmenter)
+    stream = read_documents(lines_file(changed(RECORD, ("sentences",), ...)), segmenter=segmenter)
     assert list(stream) == list(read_documents(lines_file(RECORD)))
     assert stream.report.noted == {"words made by the segmenter": 1}
 
 
 def test_a_segmenter_that_goes_wrong_is_named(lines_file, changed):
-    path = lines_file(changed(RECORD, ("words",), ...))
+    path = lines_file(changed(RECORD, ("sentences",), ...))
     with pytest.raises(DataError, match=r"segmenter\[0\]\[1\] is \(2, 99\).* 27 "):
         list(read_documents(path, segmenter=lambda text: [[(0, 2), (2, 99)]]))
 
@@ -59,7 +59,7 @@ DOCUMENT_FAULTS = [
     (("text",), 3, "wrong type", ["text", "3"]),
     (("text",), "\udc00", "lone surrogate", ["text", r"'\udc00'"]),
     (("id",), True, "wrong type", ["id", "True"]),
-    (("words",), "Früh", "wrong type", ["words", "'Früh'"]),
+    (("sentences",), "Früh", "wrong type", ["sentences", "'Früh'"]),
     (("entities",), {"start": 0}, "wrong type", ["entities", "{'start': 0}"]),
     (("relations",), "none", "wrong type", ["relations", "'none'"]),
 ]
@@ -73,19 +73,19 @@ def test_a_bad_document_is_refused_or_skipped(lines_file, changed, path, value, 
 
 
 SENTENCE_FAULTS = [
-    ([18, 20], "wrong type", ["words[1][0]", "18"]),
-    ([[18, 20, 21]], "wrong length", ["words[1][0]", "[18, 20, 21]"]),
-    ([[18, 20.0]], "wrong type", ["words[1][0][1]", "20.0"]),
-    ([[18, 18]], "end before start", ["words[1][0]", "[18, 18]"]),
-    ([[18, 28]], "index out of range", ["words[1][0]", "[18, 28]", "27 characters"]),
-    ([[16, 17]], "words out of order", ["words[1][0]", "[16, 17]"]),
-    ([[18, 20], [19, 21]], "words out of order", ["words[1][1]", "[19, 21]", "20"]),
+    ([18, 20], "wrong type", ["sentences[1][0]", "18"]),
+    ([[18, 20, 21]], "wrong length", ["sentences[1][0]", "[18, 20, 21]"]),
+    ([[18, 20.0]], "wrong type", ["sentences[1][0][1]", "20.0"]),
+    ([[18, 18]], "end before start", ["sentences[1][0]", "[18, 18]"]),
+    ([[18, 28]], "index out of range", ["sentences[1][0]", "[18, 28]", "27 characters"]),
+    ([[16, 17]], "words out of order", ["sentences[1][0]", "[16, 17]"]),
+    ([[18, 20], [19, 21]], "words out of order", ["sentences[1][1]", "[19, 21]", "20"]),
 ]
 
 
 @pytest.mark.parametrize(("value", "kind", "data"), SENTENCE_FAULTS)
 def test_bad_words_are_refused_or_their_sentence_skipped(lines_file, lenient, changed, value, kind, data):
-    file = lines_file(changed(RECORD, ("words", 1), value))
+    file = lines_file(changed(RECORD, ("sentences", 1), value))
     with pytest.raises(DataError) as caught:
         list(read_documents(file))
     assert_mentions(caught, "data.json, line 1, document 'd1'", *data)
@@ -154,12 +154,26 @@ def test_a_record_is_written_as_documented(lines_file, tmp_path):
     assert json.loads(text) == {
         **RECORD,
         "entities": [
-            {"start": 8, "end": 16, "label": "Method", "text": "deep CRF", "score": 0.5},
-            {"start": 13, "end": 16, "label": "Method", "text": "CRF", "score": 1.0},
-            {"start": 18, "end": 20, "label": "Generic", "text": "It"},
+            {"id": 0, "text": "deep CRF", "label": "Method", "start": 8, "end": 16, "score": 0.5},
+            {"id": 1, "text": "CRF", "label": "Method", "start": 13, "end": 16, "score": 1.0},
+            {"id": 2, "text": "It", "label": "Generic", "start": 18, "end": 20, "score": None},
         ],
-        "relations": [{"head": 1, "label": "Part-of", "tail": 0, "score": 0.25}],
+        "relations": [{"head": 1, "tail": 0, "label": "Part-of", "score": 0.25, "status": "asserted"}],
     }
+
+
+def test_the_earlier_name_of_the_sentences_is_read(lines_file, changed):
+    old = changed(RECORD, ("sentences",), ...) | {"words": RECORD["sentences"]}
+    stream = read_documents(lines_file(old))
+    assert list(stream) == list(read_documents(lines_file(RECORD))) == [Document.from_dict(old)]
+    assert stream.report.noted == {}
+
+
+def test_ids_of_entities_are_their_positions_or_those_of_other_programs(lines_file, changed):
+    named = changed(RECORD, ("entities", 0, "id"), "T1")
+    assert list(read_documents(lines_file(named))) == list(read_documents(lines_file(RECORD)))
+    with pytest.raises(DataError, match=r"entities\[0\].id is 2, .* 0"):
+        list(read_documents(lines_file(changed(RECORD, ("entities", 0, "id"), 2))))
 
 
 @pytest.mark.parametrize("score", [float("nan"), float("inf"), 7, -0.1])

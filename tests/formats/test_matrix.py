@@ -77,7 +77,10 @@ def test_formats_of_libraries_keep_words_and_nesting(tmp_path, format):
     record = {
         "id": "x/y",
         "text": 'Use  "state-of-the-art" CRFs.\n\n😀 It works.',
-        "words": [[[0, 3], [5, 6], [6, 22], [22, 23], [24, 28], [28, 29]], [[31, 32], [33, 35], [36, 41], [41, 42]]],
+        "sentences": [
+            [[0, 3], [5, 6], [6, 22], [22, 23], [24, 28], [28, 29]],
+            [[31, 32], [33, 35], [36, 41], [41, 42]],
+        ],
         "entities": [
             {"start": 6, "end": 28, "label": "M"},
             {"start": 24, "end": 28, "label": "N"},

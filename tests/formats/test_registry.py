@@ -7,11 +7,14 @@ from cascade_srn.formats.registry import FORMATS, read_documents, write_document
 from cascade_srn.types import Document, Sentence, Span, Triple
 
 DYGIE = {"doc_key": "a", "sentences": [["x"]]}
-JSONL = {"id": "a", "text": "x", "words": [[[0, 1]]]}
+JSONL = {"id": "a", "text": "x", "sentences": [[[0, 1]]]}
 SPERT = [{"tokens": ["x"], "orig_id": "a"}]
 
 
-@pytest.mark.parametrize(("record", "format"), [(DYGIE, "dygie"), (JSONL, "jsonl"), (SPERT, "spert")])
+@pytest.mark.parametrize(
+    ("record", "format"),
+    [(DYGIE, "dygie"), (JSONL, "jsonl"), (SPERT, "spert"), ({"text": "", "sentences": []}, "jsonl")],
+)
 @pytest.mark.parametrize("indent", [None, 2])
 def test_the_format_is_guessed_from_the_content(tmp_path, record, format, indent):
     path = tmp_path / "data.json"
@@ -174,10 +177,46 @@ def test_no_path_is_refused(call):
         call(None)
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])
-def test_another_encoding_is_refused_with_the_command_that_converts_it(tmp_path, encoding):
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16-le"])
+def test_another_encoding_is_refused_unless_it_is_named(tmp_path, encoding):
     path = tmp_path / "a.csv"
     path.write_bytes("text,start,end,label\nAda Müller leads.,0,10,Person\n".encode(encoding))
-    with pytest.raises(DataError, match="not UTF-8") as caught:
-        list(read_documents(path))
-    assert "iconv" in caught.value.hint
+    with pytest.raises(DataError) as caught:
+        list(read_documents(path, "table"))
+    assert encoding == "utf-16-le" or caught.value.option == "encoding"
+    (document,) = read_documents(path, encoding=encoding)
+    assert [entity.text for entity in document.entities] == ["Ada Müller"]
+    with pytest.raises(DataError, match="not in the encoding ascii") as caught:
+        list(read_documents(path, "table", encoding="ascii"))
+    assert encoding == "utf-16-le" or caught.value.option == "encoding"
+
+
+TEXT_FORMATS = ("dygie", "spert", "brat", "jsonl", "label-studio", "doccano", "prodigy", "bioc", "pubtator", "conll")
+
+
+@pytest.mark.parametrize("format", TEXT_FORMATS)
+def test_every_text_format_has_encodings(tmp_path, format):
+    given = [Document.from_sentences([Sentence.from_words(["Ein", "Müller"], [Span(1, 2, "X")])], id="7")]
+    path = tmp_path / "in"
+    path.mkdir()
+    file = path if format == "brat" else path / "a.json"
+    write_documents(given, file, format)
+    same = [[entity.text for entity in document.entities] for document in read_documents(file, format)]
+    for one in path.iterdir():
+        one.write_bytes(one.read_text(encoding="utf-8").encode("cp1252"))
+    found = read_documents(file, format, encoding="cp1252")
+    assert [[entity.text for entity in document.entities] for document in found] == same == [["Müller"]]
+
+
+@pytest.mark.parametrize("encoding", ["latin-99", "rot13", "base64", 3])
+def test_an_unknown_encoding_is_refused(tmp_path, encoding):
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n')
+    with pytest.raises(ConfigError, match="does not exist"):
+        read_documents(tmp_path / "a.jsonl", encoding=encoding)
+
+
+def test_a_byte_order_mark_takes_precedence(tmp_path):
+    path = tmp_path / "a.jsonl"
+    for encoding in ("utf-8-sig", "utf-16", "utf-32"):
+        path.write_bytes('{"text": "é"}\n'.encode(encoding))
+        assert [document.text for document in read_documents(path, encoding="latin-1")] == ["é"]

@@ -551,7 +551,7 @@ def broken_files():
         {"id": ["x"]},
     ):
         yield "doccano", "a.jsonl", json.dumps({**DOCCANO, "entities": [{**entity, **change}], "relations": []})
-    for change in ({"from_id": 99}, {"to_id": 22}, {"type": ""}, {"type": None}, {"to_id": None}):
+    for change in ({"from_id": 99}, {"type": ""}, {"type": None}, {"to_id": None}):
         relation = {**DOCCANO["relations"][0], **change}
         yield "doccano", "a.jsonl", json.dumps({**DOCCANO, "relations": [relation]})
     for results in (

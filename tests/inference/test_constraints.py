@@ -56,6 +56,46 @@ class TestSymmetric:
         assert kinds(Triple(A, "compare", A)) == {}
 
 
+class TestExclusive:
+    SCHEMA = Schema(
+        ("Method",),
+        ("compare", "has-part", "part-of", "role", "place", "used-for"),
+        frozenset({"compare"}),
+        {name: RelationConstraints(exclusive=True) for name in ("compare", "used-for")}
+        | {"part-of": RelationConstraints(exclusive=True, inverse="has-part")},
+    )
+
+    def dropped(self, *triples):
+        return find_violations(triples, self.SCHEMA).dropped
+
+    def test_the_better_label_of_a_pair_is_kept(self):
+        weak, strong = Triple(A, "role", B, 0.4), Triple(A, "used-for", B, 0.6)
+        assert self.dropped(weak, strong) == {weak: "contradictions"}
+
+    def test_the_better_direction_is_kept(self):
+        weak, strong = Triple(A, "used-for", B, 0.4), Triple(B, "used-for", A, 0.6)
+        assert self.dropped(weak, strong) == {weak: "contradictions"}
+
+    def test_types_that_are_not_exclusive_share_a_pair(self):
+        assert self.dropped(Triple(A, "role", B), Triple(A, "place", B), Triple(B, "role", A)) == {}
+
+    def test_another_label_in_the_opposite_direction_is_not_excluded(self):
+        assert self.dropped(Triple(A, "used-for", B), Triple(B, "part-of", A)) == {}
+
+    def test_a_symmetric_relation_has_both_directions(self):
+        weak, strong = Triple(A, "used-for", B, 0.4), Triple(B, "compare", A, 0.6)
+        assert self.dropped(weak, strong) == {weak: "contradictions"}
+
+    def test_an_inverse_is_not_excluded(self):
+        assert self.dropped(Triple(A, "part-of", B), Triple(B, "has-part", A)) == {}
+        assert self.dropped(Triple(A, "part-of", B, 0.9), Triple(A, "has-part", B, 0.8)) == {
+            Triple(A, "has-part", B): "contradictions"
+        }
+
+    def test_a_symmetric_relation_in_both_directions_is_counted_as_such(self):
+        assert self.dropped(Triple(A, "compare", B), Triple(B, "compare", A)) == {Triple(B, "compare", A): "directions"}
+
+
 class TestAcyclic:
     def test_the_weakest_relation_of_a_cycle_is_dropped(self):
         circle = [Triple(A, "is-a", B, 0.9), Triple(B, "is-a", C, 0.3), Triple(C, "is-a", A, 0.5)]
@@ -115,7 +155,8 @@ class TestInverse:
 def test_counts_name_every_kind():
     triples = [Triple(A, "used-for", B), Triple(A, "is-a", A), Triple(A, "part-of", B)]
     triples += [Triple(A, "compare", B), Triple(B, "compare", A)]
-    assert find_violations(triples, SCHEMA).count() == {"types": 1, "directions": 1, "cycles": 1, "inverses": 1}
+    expected = {"types": 1, "directions": 1, "contradictions": 0, "cycles": 1, "inverses": 1}
+    assert find_violations(triples, SCHEMA).count() == expected
     assert list(find_violations([], SCHEMA).count()) == list(KINDS)
 
 

@@ -162,6 +162,38 @@ def resolved(found, overlaps="flat", thresholds=LOW):
     return kept
 
 
+class TestEdges:
+    """Quotes at the edges of entities. Words: " CRF " for ( NER"""
+
+    words = ('"', "CRF", '"', "for", "(", "NER")
+    quoted, bare, task = Span(0, 3, "Task", 0.6), Span(1, 2, "Task", 0.9), Span(4, 6, "Thing", 0.8)
+
+    def found(self, entities, *triples):
+        made = result(6, entities, *triples)
+        return made._replace(
+            sentence=Sentence.from_words(self.words, made.sentence.entities, made.sentence.triples),
+        )
+
+    def test_are_trimmed_with_their_relations(self):
+        kept = resolved(self.found((self.quoted, self.task), (self.quoted, "used-for", self.task, 0.5)))
+        head, tail = Span(1, 2, "Task"), Span(5, 6, "Thing")
+        assert kept.sentence.entities == (head, tail)
+        assert [entity.score for entity in kept.sentence.entities] == [0.6, 0.8]
+        assert kept.sentence.triples == (Triple(head, "used-for", tail),)
+
+    def test_of_entities_that_become_equal_the_best_is_kept(self):
+        given = (self.quoted, "used-for", self.task, 0.9), (self.bare, "used-for", self.task, 0.5)
+        kept = resolved(self.found((self.quoted, self.bare, self.task), *given), overlaps="all")
+        assert [(entity.start, entity.score) for entity in kept.sentence.entities] == [(1, 0.9), (5, 0.8)]
+        (scored,) = kept.triples
+        assert scored.object == 0.9
+
+    def test_an_entity_of_quotes_alone_is_dropped_with_its_relations(self):
+        quote = Span(2, 3, "Task", 0.9)
+        kept = resolved(self.found((quote, self.task), (quote, "used-for", self.task, 0.9)))
+        assert (kept.sentence.entities, kept.triples) == ((Span(5, 6, "Thing"),), [])
+
+
 class TestRelations:
     best, worse, other, last = (
         Span(0, 3, "Task", 0.9),

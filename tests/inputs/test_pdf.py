@@ -9,13 +9,14 @@ from tests.apps.extract.models import model_folder
 from tests.cli.conftest import run
 from tests.text.pdf.make import draw_pdf
 
+from cascade_srn.errors import ConfigError
 from cascade_srn.inputs.sources import Sources, Text, Unreadable
-from cascade_srn.text.pdf import has_pypdf
+from cascade_srn.text.pdf import has_pdfium
 
 FILES = Path(__file__).parents[1] / "text" / "pdf"
 PDF = draw_pdf([[(50, 500, 10, "Ada Berg leads Norlux in Oslo.")]])
 TEXT = "Ada Berg leads Norlux in Oslo."
-needs_pypdf = pytest.mark.skipif(not has_pypdf(), reason="the extra pdf is not installed")
+needs_pdfium = pytest.mark.skipif(not has_pdfium(), reason="the extra pdf is not installed")
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def folder(tmp_path):
     return tmp_path / "in"
 
 
-@needs_pypdf
+@needs_pdfium
 def test_in_a_folder_with_other_texts(folder, capsys):
     assert run("extract", folder, "--model", model_folder(), "--device", "cpu", "--per", "line") == 1
     shown = capsys.readouterr()
@@ -40,14 +41,34 @@ def test_in_a_folder_with_other_texts(folder, capsys):
     assert shown.err.startswith(f"Note: {folder / 'd.pdf'}: the PDF is encrypted")
 
 
-@needs_pypdf
+@needs_pdfium
+def test_parts_that_are_left_out(tmp_path, capsys):
+    bodies = ("Ada Berg leads Norlux.", "Norlux is in Oslo.", "References")
+    pages = [[(200, 570, 6, "A header"), (50, 500, 10, body)] for body in bodies]
+    pages[2].append((50, 480, 10, "[1] A. Author. Title."))
+    path = tmp_path / "a.pdf"
+    path.write_bytes(draw_pdf(pages))
+    notes = []
+    (found,) = Sources([str(path)], tell=notes.append)
+    assert found.text == "Ada Berg leads Norlux.\n\nNorlux is in Oslo."
+    parts = "headers, footers and page numbers (3 lines) and references (2 lines)"
+    assert notes == [f"{path}: left out {parts}; --keep-parts keeps them"]
+    assert run("extract", path, "--model", model_folder(), "--device", "cpu", "--keep-parts", "references") == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["text"].endswith("[1] A. Author. Title.")
+    assert "(3 lines); --keep-parts" in shown.err
+    with pytest.raises(ConfigError, match="not one of headers, references"):
+        Sources([str(path)], keep_parts=["figures"])
+
+
+@needs_pdfium
 def test_patterns_and_positions(folder):
     found = list(Sources([str(folder / "[ab].*")], per="record"))
     assert [text.text for text in found] == [TEXT, TEXT]
     assert found[-1].position == sum(path.stat().st_size for path in folder.glob("[ab].*"))
 
 
-@needs_pypdf
+@needs_pdfium
 def test_from_standard_input():
     assert list(Sources(["-"], stdin=io.BytesIO(PDF))) == [Text("stdin", TEXT, "standard input")]
 
@@ -62,7 +83,7 @@ def test_a_file_that_is_no_pdf(tmp_path, capsys):
 
 
 def test_without_the_extra(folder, monkeypatch):
-    monkeypatch.setattr("cascade_srn.text.pdf.has_pypdf", lambda: False)
+    monkeypatch.setattr("cascade_srn.text.pdf.has_pdfium", lambda: False)
     found = list(Sources([str(folder)]))
     assert [type(text) for text in found] == [Unreadable, Unreadable, Text, Unreadable]
     assert "cascade-srn[pdf]" in found[0].error.hint

@@ -145,3 +145,19 @@ def test_encodings_with_a_byte_order_mark(tmp_path, encoding):
     assert [text.text for text in Sources([str(tmp_path / "a.txt")], per="line")] == ["Übung 🙂", "zwei"]
     stdin = io.BufferedReader(io.BytesIO("Übung".encode(encoding)))
     assert [text.text for text in Sources(["-"], stdin=stdin)] == ["Übung"]
+
+
+def test_a_named_encoding(tmp_path):
+    (tmp_path / "a.txt").write_bytes("Übung\nzwei\n".encode("cp1252"))
+    (tmp_path / "b.jsonl").write_bytes('{"text": "Übung"}\n'.encode("cp1252"))
+    (tmp_path / "c.csv").write_bytes("id,text\n1,Übung\n".encode("cp1252"))
+    paths = [str(tmp_path / name) for name in ("a.txt", "b.jsonl", "c.csv")]
+    assert [bad.error.option for bad in Sources(paths)] == ["encoding"] * 3
+    assert [text.text for text in Sources(paths, encoding="cp1252")] == ["Übung\nzwei\n", "Übung", "Übung"]
+    stdin = io.BufferedReader(io.BytesIO("Übung".encode("cp1252")))
+    assert [text.text for text in Sources(["-"], stdin=stdin, encoding="cp1252")] == ["Übung"]
+    (tmp_path / "a.txt").write_bytes(b"a" * 300_000 + b"\xff")
+    (bad,) = Sources(paths[:1], encoding="ascii")
+    assert "a.txt: the text is not in the encoding ascii" in bad.reason
+    with pytest.raises(ConfigError, match="'utf-9' does not exist"):
+        Sources(paths, encoding="utf-9")

@@ -100,7 +100,7 @@ def test_files_of_brat_are_limited(tmp_path, monkeypatch):
 @pytest.mark.parametrize("words", [None, [[[at, at + 1] for at in range(0, 22, 2)]]])
 def test_words_of_a_document_are_limited(tmp_path, monkeypatch, words):
     monkeypatch.setenv(limits.WORDS_VARIABLE, "10")
-    record = {"text": "a " * 11} | ({} if words is None else {"words": words})
+    record = {"text": "a " * 11} | ({} if words is None else {"sentences": words})
     (tmp_path / "a.jsonl").write_text(json.dumps(record))
     with pytest.raises(DataError, match=rf"more than 10 words.*{limits.WORDS_VARIABLE}"):
         list(read_documents(tmp_path / "a.jsonl", "jsonl"))

@@ -1,4 +1,4 @@
-"""Text of PDF files. The files in ``tests/data/pdf`` were made with its ``make.py``."""
+"""Text of PDF files. The files in ``tests/text/pdf`` were made with its ``make.py``."""
 
 import re
 import sys
@@ -10,17 +10,15 @@ from tests.text.pdf.make import PARAGRAPHS, draw_pdf
 
 from cascade_srn.errors import DataError
 from cascade_srn.text import pdf
-from cascade_srn.text.pdf import is_pdf, parse_pdf, read_pdf
+from cascade_srn.text.pdf import PageBoxes, PdfText, is_pdf, parse_pdf, read_pdf
 
 FILES = Path(__file__).parents[1] / "text" / "pdf"
-needs_pypdf = pytest.mark.skipif(not pdf.has_pypdf(), reason="the extra pdf is not installed")
+needs_pdfium = pytest.mark.skipif(not pdf.has_pdfium(), reason="the extra pdf is not installed")
 pytestmark = pytest.mark.filterwarnings("error")
 
 
 def words(text):
-    """Return the words of a text, with ligatures resolved and hyphens at line ends removed."""
-    for ligature, letters in {"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬄ": "ffl"}.items():
-        text = text.replace(ligature, letters)
+    """Return the words of a text, with hyphens at line ends removed."""
     return re.sub(r"-\n", "", text).split()
 
 
@@ -32,7 +30,7 @@ def expected(name):
     return (FILES / f"{name}.txt").read_text(encoding="utf-8").rstrip("\n")
 
 
-@needs_pypdf
+@needs_pdfium
 def test_columns_are_read_in_order_without_headers_and_page_numbers():
     text = read_pdf(str(FILES / "columns.pdf"))
     assert text == expected("columns")
@@ -48,7 +46,7 @@ def test_columns_are_read_in_order_without_headers_and_page_numbers():
     assert len(others) == 9
 
 
-@needs_pypdf
+@needs_pdfium
 def test_rows_of_columns_are_put_in_order():
     found = read_pdf(FILES / "rows.pdf")
     assert found == expected("rows")
@@ -70,7 +68,7 @@ def damage(kind):
     }[kind]
 
 
-@needs_pypdf
+@needs_pdfium
 @pytest.mark.parametrize(
     ("kind", "problem"),
     [
@@ -89,7 +87,7 @@ def test_files_that_cannot_be_read(kind, problem):
     assert caught.value.hint
 
 
-@needs_pypdf
+@needs_pdfium
 @pytest.mark.parametrize(
     ("limit", "value", "problem"),
     [
@@ -104,9 +102,9 @@ def test_limits(monkeypatch, limit, value, problem):
         parse_pdf(draw_pdf([[(50, 500, 10, "some words")]] * 2), "a.pdf")
 
 
-@needs_pypdf
+@needs_pdfium
 def test_a_page_that_takes_too_long(monkeypatch):
-    monkeypatch.setattr(pdf, "MAX_SECONDS_PER_PAGE", 0.001)  # less than the import of pypdf takes
+    monkeypatch.setattr(pdf, "MAX_SECONDS_PER_PAGE", 0.001)  # less than the import takes
     with pytest.raises(DataError, match="took more than 0.001 seconds"):
         parse_pdf(simple("one"), "a.pdf")
 
@@ -116,14 +114,14 @@ def test_a_page_that_takes_too_long(monkeypatch):
 )
 def test_a_reader_that_ends_early(monkeypatch, tmp_path, worker, problem):
     (tmp_path / "worker.py").write_text(worker, encoding="utf-8")
-    monkeypatch.setattr(pdf, "has_pypdf", lambda: True)
+    monkeypatch.setattr(pdf, "has_pdfium", lambda: True)
     monkeypatch.setattr(pdf.pdf_worker, "__file__", str(tmp_path / "worker.py"))
     with pytest.raises(DataError, match=problem):
         parse_pdf(simple("one"), "a.pdf")
 
 
 @pytest.mark.slow
-@needs_pypdf
+@needs_pdfium
 def test_a_stream_that_expands_without_end():
     bomb = zlib.compress(bytes(100_000_000), 9)
     data = simple("one").replace(b"/Contents 5 0 R", b"/Contents 9 0 R")
@@ -134,8 +132,8 @@ def test_a_stream_that_expands_without_end():
 
 
 def test_without_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pypdf", None)
-    with pytest.raises(DataError, match="pypdf") as caught:
+    monkeypatch.setitem(sys.modules, "pypdfium2", None)
+    with pytest.raises(DataError, match="pypdfium2") as caught:
         parse_pdf(simple("one"), "a.pdf")
     assert "cascade-srn[pdf]" in caught.value.hint
 
@@ -145,6 +143,55 @@ def test_the_mark():
     assert not is_pdf(b"A text about %PDF-1.4")
 
 
-@needs_pypdf
+@needs_pdfium
 def test_bytes_before_the_mark():
-    assert parse_pdf(b"\n\nHTTP rest\n" + simple("one"), "a.pdf") == "one"
+    assert parse_pdf(b"\n\nHTTP rest\n" + simple("one"), "a.pdf").text == "one"
+
+
+@needs_pdfium
+def test_places_on_pages():
+    found = PdfText.read(FILES / "columns.pdf")
+    start = found.text.index("sentence from\nleft")
+    (place,) = found.locate(start, start + len("sentence from\nleft"))
+    assert place.page == 0
+    (upper, lower) = place.boxes
+    assert upper[0] > lower[0]
+    assert upper[1] > lower[3] - 3
+    assert found.locate(start, start + 2) == [
+        PageBoxes(0, (upper[:2] + found.locate(start, start + 8)[0].boxes[0][2:],))
+    ]
+    assert {each.page for each in found.locate(0, len(found.text))} == {0, 1}
+
+
+@needs_pdfium
+@pytest.mark.parametrize(
+    ("matrix", "box"), [("0 1 -1 0 300 50", (292.5, 50, 302.2, 68)), ("-1 0 0 -1 300 50", (282, 42.5, 300, 52.2))]
+)
+def test_turned_pages(matrix, box):
+    found = parse_pdf(draw_pdf([[(0, 0, 10, "one")]], matrix), "a.pdf")
+    assert found.text == "one"
+    assert found.locate(0, 3)[0].boxes[0] == pytest.approx(box)
+
+
+@needs_pdfium
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("[(mo) -28 (del) -333 (p) -28 (erform)] TJ", "model perform"),  # letters moved apart, and a tight space
+        ("[(of) -140 (the)] TJ", "of the"),
+        ("[(T) 80 (able) -333 (1)] TJ", "Table 1"),
+        ("4 Tc (ABSTRACT) Tj", "ABSTRACT"),
+        ("[(messages) 300 ( ) 300 (sent)] TJ", "messages sent"),  # as in texts of scans
+        ("(one ) Tj 60 0 Td (two) Tj", "one two"),
+        ("(Andr) Tj 24 0 Td (\\264) Tj 0 0 Td (e) Tj", "André"),
+    ],
+)
+def test_words_from_the_places_of_characters(content, text):
+    assert parse_pdf(draw_pdf([[(50, 500, 10, content)]], raw=True), "a.pdf").text == text
+
+
+@needs_pdfium
+def test_pages_that_draw_nothing_known():
+    codes = "".join(f"\\{code:03o}" for code in (*range(1, 9), *range(16, 27))) * 3
+    with pytest.raises(DataError, match="do not say which letters"):
+        parse_pdf(draw_pdf([[(50, 500, 10, f"({codes}) Tj")]], raw=True), "a.pdf")

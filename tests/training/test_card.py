@@ -7,10 +7,12 @@ from tests.small_models import small_model
 from tests.training.runs import small_recipe
 from tests.twelve_sentences import DOCUMENTS
 
+from cascade_srn.evaluation.noise import KINDS
 from cascade_srn.formats.registry import write_documents
+from cascade_srn.model.card import CardDetails, model_card
 from cascade_srn.model.model import Model
 from cascade_srn.runs.environment import environment, shareable
-from cascade_srn.training.card import score_split, training_card
+from cascade_srn.training.card import score_split, score_with_noise, training_card
 from cascade_srn.training.corpus import read_corpus
 from cascade_srn.training.recipe import CardSettings
 from cascade_srn.training.run import Run
@@ -84,15 +86,26 @@ def test_few_documents_have_no_interval(made):
     assert score_split(small_model(schema=corpus.schema), corpus.dev[:3]).intervals == {}
 
 
+def test_scores_with_noise_are_in_the_card(made):
+    _, corpus, _ = made()
+    model = small_model(schema=corpus.schema)
+    found = score_with_noise(model, corpus.dev[:2])
+    assert list(found) == ["clean", *KINDS]
+    card = model_card(model.settings, model.schema, "e", CardDetails(noise=found))
+    assert "## Robustness\n\nF1 on dev, from text: clean, and with noise.\n\n| noise | NER | RE strict |\n" in card
+    assert f"| ocr | {100 * found['ocr']['NER']:.1f} | {100 * found['ocr']['RE strict']:.1f} |" in card
+
+
 @pytest.mark.slow
 def test_a_run_writes_the_card(tmp_path, capsys):
-    recipe = small_recipe(tmp_path, data={"dev": 0.3}, training={"epochs": 1})
+    recipe = small_recipe(tmp_path, data={"dev": 0.3}, training={"epochs": 1, "noise": 0.5})
     write_documents(DOCUMENTS[:4], tmp_path / "test.jsonl")
     recipe = replace(recipe, data=replace(recipe.data, test=str(tmp_path / "test.jsonl")))
     list(Run(replace(recipe, card=CardSettings(licence="mit")), device="cpu", command="the command"))
     text = (tmp_path / "run" / "best" / "README.md").read_text(encoding="utf-8")
     assert "the command" in text
     assert "| test | NER | micro |" in text
+    assert "## Robustness" in text
     assert str(tmp_path) not in text
     Model.load(tmp_path / "run" / "best").save(tmp_path / "copy")
     assert (tmp_path / "copy" / "README.md").read_text(encoding="utf-8") == text

@@ -95,7 +95,7 @@ class TestConstraints:
         many = [Document(d.text, d.sentences, f"{copy}-{d.id}") for copy in range(20) for d in DOCUMENTS]
         write_documents(many, tmp_path / "train.jsonl")
         schema = read_corpus(settings).schema
-        assert schema.constraints == schema.learn_pairs(many, again=True).constraints
+        assert schema.constraints == schema.learn_constraints(many, again=True).constraints
         assert schema.constraints
         assert read_corpus(replace(settings, min_pair_count=0)).schema.constraints == {}
 

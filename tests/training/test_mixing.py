@@ -85,6 +85,22 @@ def test_a_batch_is_made_when_it_is_asked_for(labelled):
     assert picked.lengths() == [len(example.sentence) for example in picked]
 
 
+def test_a_share_of_the_gold_sentences_gets_noise(labelled):
+    gold, numbers = Gold(GOLD), list(range(5)) * 40
+    assert list(Picked(gold, numbers[:5], noise=0.0, key="0 1")) == GOLD
+    drawn = [Picked(gold, numbers[:5], noise=0.5, key=f"0 {epoch}")[:] for epoch in range(40)]
+    assert drawn[3] == list(Picked(gold, numbers[:5], noise=0.5, key="0 3"))
+    changed = sum(one.sentence.words != GOLD[at].sentence.words for row in drawn for at, one in enumerate(row))
+    assert 10 < changed < 100  # most kinds leave the words of short sentences in lower case unchanged
+    for row in drawn:
+        for at, one in enumerate(row):
+            assert len(one.sentence.entities) == len(GOLD[at].sentence.entities)
+            assert (one.left, one.right) == (GOLD[at].left, GOLD[at].right)
+    # Labels of teachers belong to the words that they saw.
+    soft = Mixture(GOLD, labelled, DistillationSettings())
+    assert Picked(soft, [7], noise=1.0, key="0")[0] == soft.example(7)
+
+
 def test_uncertain_sentences_are_left_out_and_counted(labelled):
     bound = float(np.median(labelled.certainty.min(axis=1)))
     mixture = Mixture(GOLD, labelled, DistillationSettings(confidence=bound))

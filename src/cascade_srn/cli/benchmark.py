@@ -14,6 +14,7 @@ from cascade_srn.lab.benchmarks.options import (
     CorpusOptions,
     ExtractOptions,
     GrowthOptions,
+    PrecisionOptions,
     RuntimesOptions,
     ServeOptions,
     SrnOptions,
@@ -105,6 +106,14 @@ def growth(
         typer.echo(f"plot in {path}")
 
 
+@settings_as_options(PrecisionOptions)
+def precision(settings: PrecisionOptions, output: Output = None) -> None:
+    """Simulate --precision of extract: promise levels on random halves of documents, and measure on the others."""
+    from cascade_srn.lab.benchmarks.precision import measure
+
+    run_benchmark(lambda run: measure(settings, run), output)
+
+
 @settings_as_options(RuntimesOptions)
 def runtimes(settings: RuntimesOptions, output: Output = None) -> None:
     """Compare PyTorch models with exported ones on the CPU: speed, latency, time to the first answer and memory."""
@@ -146,5 +155,5 @@ app = typer.Typer(
     help="Measure speed, memory and correctness under load. Ctrl-C keeps what was measured so far.",
     no_args_is_help=True,
 )
-for command in (srn, extract, runtimes, corpus, train, growth, serve):
+for command in (srn, extract, runtimes, corpus, train, growth, serve, precision):
     app.command()(command)

@@ -9,7 +9,9 @@ import typer
 
 from cascade_srn.cli.failures import print_read_notes
 from cascade_srn.cli.options import Alignment, DataFormat, Device
+from cascade_srn.errors import ConfigError
 from cascade_srn.formats.alignment import Align
+from cascade_srn.inference.precision import KINDS, RankedPredictions
 from cascade_srn.schema import MIN_PAIR_COUNT
 
 if TYPE_CHECKING:
@@ -30,6 +32,14 @@ def calibrate(
         str | None,
         typer.Option(metavar="TRAIN", help="Learn which entity types a relation may have from these documents."),
     ] = None,
+    reviewed: Annotated[
+        bool,
+        typer.Option(
+            "--reviewed",
+            help="DATA is the output of extract as JSON lines, in which entities and relations have a field correct, "
+            "true or false. It is used for --precision only.",
+        ),
+    ] = False,
     min_pair_count: Annotated[
         int, typer.Option(metavar="N", help="With --learn-constraints: examples that make a pair of types allowed.")
     ] = MIN_PAIR_COUNT,
@@ -39,9 +49,12 @@ def calibrate(
 ) -> None:
     """Choose thresholds, temperatures and the treatment of overlapping entities on annotated documents.
 
-    Training does this on the development documents. Use this command for documents of another field. The weights
-    do not change.
+    The documents are also what --precision of other commands is promised from. Training does this on the development
+    documents. Use this command for documents of another field. The weights do not change.
     """
+    if reviewed:
+        _calibrate_reviewed(model, data, output, by_label=by_label, learn_constraints=learn_constraints)
+        return
     from cascade_srn.evaluation.calibration.model_folder import calibrate_model_folder
     from cascade_srn.runs.device import find_device
 
@@ -58,6 +71,22 @@ def calibrate(
         on_read=print_read_notes,
     )
     typer.echo(_summary(result))
+    typer.echo(f"The model is in {output}", err=True)
+
+
+def _calibrate_reviewed(model: str, data: str, output: Path, **others: object) -> None:
+    for name, value in others.items():
+        if value:
+            raise ConfigError("marked predictions change no thresholds", "Leave this option out", option=name)
+    from cascade_srn.evaluation.calibration.model_folder import review_model_folder
+
+    record = review_model_folder(model, data, output)
+    for kind in KINDS:
+        found = RankedPredictions.of(record, kind, getattr(record, kind).labels)
+        highest = found.highest_level()
+        right = f"{found.correct.sum():,} of {len(found.correct):,} {kind} are right"
+        promised = "no precision can be promised" if highest is None else f"precision up to {highest:g} can be promised"
+        typer.echo(f"{right}; {promised}")
     typer.echo(f"The model is in {output}", err=True)
 
 

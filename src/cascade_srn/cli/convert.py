@@ -13,6 +13,7 @@ from cascade_srn.cli.options import (
     KeepEscapes,
     LabelMapFile,
     SegmenterName,
+    TextEncoding,
     find_segmenter,
 )
 from cascade_srn.formats.alignment import Align
@@ -42,6 +43,7 @@ def convert(
     align: Alignment = "exact",
     segmenter: SegmenterName = "rules",
     keep_escapes: KeepEscapes = False,
+    encoding: TextEncoding = None,
     map: LabelMapFile = None,
 ) -> None:
     """Convert annotated documents from one format to another.
@@ -66,6 +68,7 @@ def convert(
             align=cast(Align, align),
             segmenter=find_segmenter(segmenter),
             keep_escapes=keep_escapes,
+            encoding=encoding,
             labels=read_label_map(map),
         )
     with format_option("to"):

@@ -19,8 +19,9 @@ from cascade_srn.cli.options import (
     Constraints,
     Device,
     Overlaps,
-    Precision,
+    PromisedPrecision,
     SkippedParts,
+    TextEncoding,
     make_settings,
 )
 from cascade_srn.config import require_choice
@@ -92,6 +93,7 @@ def run(
         str | None,
         typer.Option(metavar="jsonl|parquet|csv|tsv|text", help="Format of the input. Default: by suffix and content."),
     ] = None,
+    encoding: TextEncoding = None,
     format: Annotated[str, typer.Option(metavar="parquet|jsonl", help="Format of the output.")] = "parquet",
     no_text: Annotated[
         bool, typer.Option("--no-text", help="Leave the texts out of the documents table, which saves space.")
@@ -104,7 +106,7 @@ def run(
     overlaps: Overlaps = None,
     constraints: Constraints = None,
     batch_words: BatchWords = 4096,
-    precision: Precision = "auto",
+    precision: PromisedPrecision = "auto",
     device: Device = "auto",
     threads: Annotated[
         int | None, typer.Option(help="CPU threads of each worker. Default: the cores divided by the workers.", min=1)

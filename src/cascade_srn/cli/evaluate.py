@@ -18,13 +18,15 @@ from cascade_srn.cli.options import (
     KeepEscapes,
     LabelMapFile,
     Overlaps,
-    Precision,
+    PromisedPrecision,
     ResampledUnit,
+    TextEncoding,
     TextField,
     make_settings,
 )
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.breakdown import BREAKDOWNS
+from cascade_srn.evaluation.noise import KINDS, parse_kinds
 from cascade_srn.evaluation.options import EvaluateOptions, ForeignOptions
 
 if TYPE_CHECKING:
@@ -60,6 +62,13 @@ def evaluate(
     from_text: Annotated[
         bool, typer.Option("--from-text", help="Extract from the raw text of the data, and score by characters.")
     ] = EvaluateOptions.from_text,
+    noise: Annotated[
+        str,
+        typer.Option(
+            metavar="all|KIND,…",
+            help=f"Also score text with noise, from text: {', '.join(KINDS)}.",
+        ),
+    ] = "",
     foreign: Annotated[
         list[str] | None,
         typer.Option(
@@ -91,16 +100,17 @@ def evaluate(
             help="With --predictions: labels and symmetric relations, from schema.json, types.json or a model.",
         ),
     ] = None,
+    encoding: TextEncoding = EvaluateOptions.encoding,
     align: Alignment = EvaluateOptions.align,
     constraints: Constraints = EvaluateOptions.constraints,
     keep_escapes: KeepEscapes = EvaluateOptions.keep_escapes,
     map: LabelMapFile = None,
     resample: ResampledUnit = EvaluateOptions.resample,
     resamples: Annotated[int, typer.Option(help="Number of bootstrap resamples.")] = EvaluateOptions.n_resamples,
-    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = EvaluateOptions.seed,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap and of noise.")] = EvaluateOptions.seed,
     field: TextField = ForeignOptions.field,
     batch_words: BatchWords = EvaluateOptions.batch_words,
-    precision: Precision = EvaluateOptions.precision,
+    precision: PromisedPrecision = EvaluateOptions.precision,
     device: Device = "auto",
 ) -> None:
     """Score models on annotated data: NER, RE boundaries and RE strict.
@@ -124,6 +134,7 @@ def evaluate(
         predictions=tuple(predictions or ()),
         against=tuple(against or ()),
         by=tuple(by or ()),
+        noise=parse_kinds(noise),
         n_resamples=resamples,
         map=None if map is None else str(map),
     )
@@ -143,7 +154,7 @@ def evaluate(
 
 
 # Options that need gold annotations.
-_NEED_GOLD = ("predictions", "against", "gold_entities", "from_text", "train", "by", "report", "format")
+_NEED_GOLD = ("predictions", "against", "gold_entities", "from_text", "noise", "train", "by", "report", "format")
 
 
 def _refuse_with_foreign(arguments: Mapping[str, Any]) -> None:
@@ -166,8 +177,9 @@ def _evaluate_foreign(options: ForeignOptions, device: str, json: Path | None, *
 
 def _find_machine(device: str, precision: str) -> tuple[torch.device, dict[str, Any]]:
     """Return the device and the description of the machine for the record."""
+    from cascade_srn.inference.precision import number_format
     from cascade_srn.lab.benchmarks.measuring import environment
     from cascade_srn.runs.device import find_device
 
     found = find_device(device)
-    return found, environment(found, precision)
+    return found, environment(found, number_format(precision))

@@ -16,15 +16,18 @@ from cascade_srn.cli.options import (
     Constraints,
     Device,
     IdField,
+    KeptParts,
     Overlaps,
-    Precision,
+    PromisedPrecision,
     RawText,
     SegmenterName,
     SkippedParts,
     Strict,
+    TextEncoding,
     TextField,
     UnitOfText,
     find_segmenter,
+    split_names,
 )
 from cascade_srn.config import check_overlaps
 from cascade_srn.errors import ConfigError
@@ -54,6 +57,7 @@ def extract(
     per: UnitOfText = "auto",
     field: TextField = "text",
     id_field: IdField = "id",
+    encoding: TextEncoding = None,
     keep: Annotated[
         str,
         typer.Option(metavar="NAME,…", help="Fields of the records to copy to the output: jsonl, csv, tsv or parquet."),
@@ -63,6 +67,7 @@ def extract(
     ] = None,
     segmenter: SegmenterName = "rules",
     skip: SkippedParts = "",
+    keep_parts: KeptParts = "",
     threshold: Annotated[
         list[str] | None,
         typer.Option(
@@ -74,7 +79,7 @@ def extract(
     overlaps: Overlaps = None,
     constraints: Constraints = None,
     batch_words: BatchWords = 4096,
-    precision: Precision = "auto",
+    precision: PromisedPrecision = "auto",
     device: Device = "auto",
     strict: Strict = False,
 ) -> None:
@@ -90,8 +95,9 @@ def extract(
     if output is None and was_closed("stdout"):
         raise ConfigError("standard output is closed", "Pass a file for the results", option="output")
     output_format = choose_format(format, output, terminal=sys.stdout.isatty())
-    kept = _split(keep)
+    kept = split_names(keep)
     check_kept(kept, output_format)
+    notes = FoldedNotes()
     sources = Sources(
         find_given_inputs(inputs, text),
         text or (),
@@ -99,8 +105,10 @@ def extract(
         field=field,
         id_field=id_field,
         keep=kept,
+        keep_parts=split_names(keep_parts),
         output=output,
-        tell=print_note,
+        encoding=encoding,
+        tell=notes.tell,
     )
     check_output(output_format, output)
     check_overlaps(overlaps)
@@ -108,6 +116,7 @@ def extract(
     with show_status(f"Loading {model or 'the model'} …"):
         # After the checks, since these imports take seconds.
         from cascade_srn.extractor import Extractor, find_model
+        from cascade_srn.model.info import read_languages
         from cascade_srn.runtime.device import find_model_device
 
         folder = find_model(model)
@@ -125,11 +134,13 @@ def extract(
             n_skipped = _run(
                 extractor,
                 sources,
+                notes,
                 source=_describe_source(folder) if output_format == "jsonl" else {},
+                languages=read_languages(folder),
                 format=output_format,
                 output=output,
                 threshold=threshold or [],
-                labels=None if labels is None else _split(labels),
+                labels=None if labels is None else split_names(labels),
                 batch_words=batch_words,
                 strict=strict,
             )
@@ -139,10 +150,6 @@ def extract(
         raise typer.Exit(CLOSED_PIPE) from None
     if n_skipped:
         raise typer.Exit(SOME_SKIPPED)
-
-
-def _split(names: str) -> list[str]:
-    return [name for part in names.split(",") if (name := part.strip())]
 
 
 def find_given_inputs(inputs: list[str] | None, text: list[str] | None = None) -> list[str]:
@@ -169,8 +176,10 @@ def _describe_source(folder: Path) -> dict[str, str]:
 def _run(
     extractor: Extractor,
     sources: Sources,
+    notes: FoldedNotes,
     *,
     source: dict[str, str],
+    languages: tuple[str, ...],
     format: str,
     output: Path | None,
     threshold: list[str],
@@ -192,7 +201,6 @@ def _run(
     writer = make_writer(
         format, output, schema=extractor.schema, terminal=terminal, width=width, kept=sources.keep, source=source
     )
-    notes = FoldedNotes()
     # Results on the terminal show the progress themselves.
     shown = sys.stderr.isatty() and (output is not None or not terminal)
     try:
@@ -205,6 +213,7 @@ def _run(
                 thresholds=thresholds,
                 labels=labels,
                 strict=strict,
+                languages=languages,
                 tell=notes.tell,
                 progress=progress,
             )

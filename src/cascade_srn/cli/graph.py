@@ -63,7 +63,19 @@ def build(
     acyclic: Annotated[
         str | None, typer.Option(metavar="A,B,…", help="Relation types whose cycles are flagged.")
     ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(metavar="negated,hedged", help="Relations to keep besides those that sentences assert."),
+    ] = None,
     min_score: Annotated[float, typer.Option(metavar="X", help="Leave out relations with a lower score.")] = 0.0,
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            metavar="X|LABEL=X,…",
+            help="Leave out relations so that the others have this precision, with 95 % confidence. The model that "
+            "made them is --schema, or the bundled one.",
+        ),
+    ] = None,
     min_count: Annotated[int, typer.Option(metavar="N", help="Leave out edges with fewer relations.")] = 1,
     date_field: Annotated[
         str | None, typer.Option(metavar="NAME", help="Field of the documents with their date, or id.")
@@ -90,6 +102,7 @@ def build(
         generic_labels=tuple(generic_label) if generic_label else GraphSettings.generic_labels,
         symmetric=_as_list(symmetric),
         acyclic=_as_list(acyclic),
+        keep=_as_list(keep) or (),
     )
     report = build_graph(corpus, output, settings, overwrite=overwrite)
     print_report(report)

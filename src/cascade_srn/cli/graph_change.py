@@ -10,7 +10,7 @@ import typer
 
 from cascade_srn.cli.corpus import parse_workers, showing_job
 from cascade_srn.cli.failures import print_note
-from cascade_srn.cli.options import Device
+from cascade_srn.cli.options import Device, TextEncoding
 
 if TYPE_CHECKING:
     from cascade_srn.apps.graph import GraphReport
@@ -60,6 +60,7 @@ def sync(
     keep: Annotated[
         str | None, typer.Option(metavar="NAME,…", help="Fields or columns for dates and titles of the graph.")
     ] = None,
+    encoding: TextEncoding = None,
     setting: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Option of graph build, such as date_field=year. Repeatable."),
@@ -76,7 +77,8 @@ def sync(
     from cascade_srn.apps.corpus import InputSettings
     from cascade_srn.apps.graph import GraphSettings, SyncSettings, sync
 
-    given = {"field": field, "id_field": id_field, "keep": None if keep is None else keep.split(",")}
+    kept = None if keep is None else keep.split(",")
+    given = {"field": field, "id_field": id_field, "keep": kept, "encoding": encoding}
     values = {name: value for name, value in given.items() if value is not None}
     settings = SyncSettings(
         model=model,

@@ -12,6 +12,12 @@ from cascade_srn.cli.serve import prepare_service, print_line
 
 def serve(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that graph build has written.")],
+    pdfs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Folder of the PDF files that the texts come from, to show evidence on pages."
+        ),
+    ] = None,
     host: Host = ServeSettings.host,
     port: Port = 8001,
     api_key_file: ApiKeyFile = None,
@@ -32,4 +38,4 @@ def serve(
         if browser:
             typer.launch(address)
 
-    serve_graph(folder, settings, on_ready=report)
+    serve_graph(folder, settings, pdfs=pdfs, on_ready=report)

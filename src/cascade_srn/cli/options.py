@@ -40,6 +40,14 @@ COMMON = {
 
 Device = Annotated[str, typer.Option(help=COMMON["device"])]
 Precision = Annotated[str, typer.Option(help=COMMON["precision"])]
+PromisedPrecision = Annotated[
+    str,
+    typer.Option(
+        metavar="X|NAME=X,…|FORMAT",
+        help="Keep only predictions with this precision, with 95 % confidence: 0.6, relations=0.6,entities=0.9, "
+        "USED-FOR=0.7. Or the number format of the encoder: auto (bf16 on a GPU), float32 or bf16.",
+    ),
+]
 BatchWords = Annotated[int, typer.Option(help=COMMON["batch_words"])]
 Constraints = Annotated[
     str | None,
@@ -73,8 +81,18 @@ UnitOfText = Annotated[
     ),
 ]
 IdField = Annotated[str, typer.Option(help="Field of JSON records that contains the id of the document.")]
+TextEncoding = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Encoding of the text, such as cp1252. Default: UTF-8, or by byte-order mark."),
+]
 SkippedParts = Annotated[
     str, typer.Option(metavar="PART,…", help="Leave out parts of the texts: references, code, tables (with commas).")
+]
+KeptParts = Annotated[
+    str,
+    typer.Option(
+        metavar="PART,…", help="Parts of PDF files to keep, which are left out by default: headers, references."
+    ),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first unreadable text.")]
 BundledModel = Annotated[
@@ -205,9 +223,14 @@ def _parse_list(name: str, value: Any, hint: Any) -> Any:
         raise ConfigError(f"{name} is {value!r}", f"Give {form}", option=name) from error
 
 
+def split_names(names: str) -> list[str]:
+    """Return names that are separated by commas."""
+    return [name for part in names.split(",") if (name := part.strip())]
+
+
 def find_segmenter(name: str, skip: str = "") -> Segmenter:
     """Return the segmenter with this name. ``skip`` has the names of the parts to leave out, separated by commas."""
     from cascade_srn.text.segment import make_segmenter
 
     require_choice("segmenter", name, tuple(SEGMENTERS))
-    return make_segmenter(SEGMENTERS[name], [part.strip() for part in skip.split(",") if part.strip()])
+    return make_segmenter(SEGMENTERS[name], split_names(skip))

@@ -9,7 +9,17 @@ from typing import Annotated, Any, cast
 import typer
 
 from cascade_srn.cli.failures import FoldedNotes, format_option, print_note
-from cascade_srn.cli.options import FORMAT_NAMES, Alignment, IdField, SegmenterName, TextField, find_segmenter
+from cascade_srn.cli.options import (
+    FORMAT_NAMES,
+    Alignment,
+    IdField,
+    KeptParts,
+    SegmenterName,
+    TextEncoding,
+    TextField,
+    find_segmenter,
+    split_names,
+)
 from cascade_srn.errors import DataError, TrainingError
 
 app = typer.Typer(
@@ -51,11 +61,13 @@ def create(
     per: _Per = "auto",
     field: TextField = "text",
     id_field: IdField = "id",
+    encoding: TextEncoding = None,
     from_format: Annotated[
         str | None, typer.Option("--from", metavar="F", help=f"Format of --data: {FORMAT_NAMES}. Default: detected.")
     ] = None,
     align: Alignment = "exact",
     segmenter: SegmenterName = "rules",
+    keep_parts: KeptParts = "",
     annotator: Annotated[str, typer.Option(help="Name of the annotator of --data.")] = "imported",
     held_out: Annotated[
         float, typer.Option(metavar="X", help="Share of the documents to score models on, which are not trained on.")
@@ -83,9 +95,11 @@ def create(
         per=per,
         field=field,
         id_field=id_field,
+        encoding=encoding,
         format=from_format,
         align=cast(Align, align),
         segmenter=find_segmenter(segmenter),
+        keep_parts=split_names(keep_parts),
         annotator=annotator,
     )
     settings = ProjectSettings(held_out=held_out, seed=seed, epochs=epochs, encoder=encoder)
@@ -110,13 +124,23 @@ def add(
     per: _Per = "auto",
     field: TextField = "text",
     id_field: IdField = "id",
+    encoding: TextEncoding = None,
     segmenter: SegmenterName = "rules",
+    keep_parts: KeptParts = "",
 ) -> None:
     """Add raw text to a project. Documents that it has already are left out."""
     from cascade_srn.apps.annotation.exchange import ProjectInput, add_texts
     from cascade_srn.apps.annotation.project import Project
 
-    given = ProjectInput(texts=texts, per=per, field=field, id_field=id_field, segmenter=find_segmenter(segmenter))
+    given = ProjectInput(
+        texts=texts,
+        per=per,
+        field=field,
+        id_field=id_field,
+        encoding=encoding,
+        segmenter=find_segmenter(segmenter),
+        keep_parts=split_names(keep_parts),
+    )
     notes = FoldedNotes()
     with Project.open(project) as opened:
         n_added = add_texts(opened, given, tell=notes.tell)

@@ -16,15 +16,19 @@ from cascade_srn.cli.options import (
     BatchWords,
     Device,
     IdField,
+    KeptParts,
     Precision,
     RawText,
     SegmenterName,
     SkippedParts,
     Strict,
+    TextEncoding,
     TextField,
     UnitOfText,
     find_segmenter,
+    split_names,
 )
+from cascade_srn.config import PRECISIONS, require_choice
 from cascade_srn.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -69,8 +73,10 @@ def select(
     per: UnitOfText = "auto",
     field: TextField = "text",
     id_field: IdField = "id",
+    encoding: TextEncoding = None,
     segmenter: SegmenterName = "rules",
     skip: SkippedParts = "",
+    keep_parts: KeptParts = "",
     min_words: Annotated[int, typer.Option(metavar="N", help="Leave out sentences with fewer words.")] = 4,
     max_words: Annotated[int, typer.Option(metavar="N", help="Leave out sentences with more words.")] = 100,
     seed: Annotated[int, typer.Option(help="Seed of random choices.")] = 0,
@@ -96,14 +102,21 @@ def select(
     require_range("n", n, 1)
     strategy = choose_strategy(strategy, has_model=model is not None)
     format = choose_format(format, output)
+    notes = FoldedNotes()
     sources = Sources(
-        find_given_inputs(inputs), per=per, field=field, id_field=id_field, output=output, tell=print_note
+        find_given_inputs(inputs),
+        per=per,
+        field=field,
+        id_field=id_field,
+        encoding=encoding,
+        keep_parts=split_names(keep_parts),
+        output=output,
+        tell=notes.tell,
     )
     check_output(format, output)
     split = find_segmenter(segmenter, skip)
     known = _read_annotated(annotated or [], split)
     extractor = None if model is None else _load(model, device, precision, split)
-    notes = FoldedNotes()
     texts = ReadableTexts(sources, split, strict=strict, tell=notes.tell)
     try:
         with _show_progress(sources, texts) as progress:
@@ -138,6 +151,7 @@ def _read_annotated(paths: list[Path], segmenter: Segmenter) -> list[Document]:
 def _load(model: str, device: str, precision: str, segmenter: Segmenter) -> Extractor:
     from cascade_srn.runs.display import show_status
 
+    require_choice("precision", precision, PRECISIONS, option="precision")
     with show_status(f"Loading {model} …"):
         # These imports take seconds.
         from cascade_srn.extractor import Extractor, find_model

@@ -20,7 +20,7 @@ from cascade_srn.cli.options import (
     Host,
     Overlaps,
     Port,
-    Precision,
+    PromisedPrecision,
     Quiet,
     make_settings,
 )
@@ -36,7 +36,7 @@ def serve(
         int, typer.Option(help="Number of processes, each with its own model. Several GPUs are shared out.")
     ] = ServeSettings.workers,
     device: Device = "auto",
-    precision: Precision = "auto",
+    precision: PromisedPrecision = "auto",
     overlaps: Overlaps = None,
     constraints: Constraints = None,
     batch_words: Annotated[

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 
 from cascade_srn.errors import ConfigError, DataError, ModelError, SchemaError, suggest
 from cascade_srn.evaluation.from_text import rebuild_text, restore_words, split_characters
+from cascade_srn.evaluation.noise import score_noise
 from cascade_srn.evaluation.options import EvaluateOptions
 from cascade_srn.evaluation.predictions import (
     align_predictions,
@@ -61,7 +63,17 @@ def run_model(
         predicted = extractor.predict(documents, given_entities=gold_entities, batch_words=batch_words)
     seconds = time.perf_counter() - started
     overlaps = None if gold_entities else extractor.overlaps
-    return EvaluatedModel(name, extractor.schema, predicted, seconds, settings.joint, overlaps, extractor.constraints)
+    return EvaluatedModel(
+        name,
+        extractor.schema,
+        predicted,
+        seconds,
+        settings.joint,
+        overlaps,
+        extractor.constraints,
+        None if gold_entities else extractor.find_precision_record(),
+        extractor.levels,
+    )
 
 
 def read_annotated(
@@ -150,7 +162,7 @@ def evaluate(
             path, device=device, precision=options.precision, overlaps=options.overlaps, constraints=options.constraints
         )
         check_labels(extractor.schema, gold, model=name, data=display_name(options.data))
-        return run_model(
+        found = run_model(
             extractor,
             gold,
             name=name,
@@ -158,6 +170,8 @@ def evaluate(
             from_text=options.from_text,
             batch_words=options.batch_words,
         )
+        score = partial(score_noise, seed=options.seed, symmetric=options.policies[0], batch_words=options.batch_words)
+        return replace(found, noise={kind: score(extractor, gold, kind) for kind in options.noise})
 
     sides = (*options.models, *options.predictions), options.against
     paths = (*sides[0], *sides[1])
@@ -225,9 +239,10 @@ def write_reports(evaluation: Evaluation, folder: Path) -> list[Path]:
     write_json(evaluation.to_dict(), folder / "scores.json")
     several = len(evaluation.models) + len(evaluation.against) > 1
     written = []
-    for name, analysis in evaluation.analyse_models():
+    for model, (name, analysis) in zip(evaluation.all_models, evaluation.analyse_models(), strict=True):
         target = folder / name if several else folder
-        write_json(analysis.to_dict(), target / "analysis.json")
-        write_report(analysis, target)
+        record = analysis.to_dict() | ({"noise": evaluation.noise_record([model])} if evaluation.options.noise else {})
+        write_json(record, target / "analysis.json")
+        write_report(record, target)
         written.append(target)
     return written

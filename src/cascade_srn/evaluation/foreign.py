@@ -115,7 +115,7 @@ def evaluate_foreign(
     for path in options.models:
         if Path(path).is_file() and not is_model(path):
             raise ConfigError(f"{path!r} is a file, not a model", "Give models only, and no annotated data")
-    texts = list(read_texts(find_texts(options.texts), field=options.field))
+    texts = list(read_texts(find_texts(options.texts), field=options.field, encoding=options.encoding))
     if not texts:
         raise DataError(f"{', '.join(options.texts)} has no text", "Use files with at least one sentence")
     predicted = {}

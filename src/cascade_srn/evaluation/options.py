@@ -7,7 +7,10 @@ from cascade_srn.config import CONSTRAINTS, PRECISIONS, Settings, check_overlaps
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.breakdown import BREAKDOWNS
 from cascade_srn.evaluation.items import SYMMETRIC_POLICIES
+from cascade_srn.evaluation.noise import KINDS
 from cascade_srn.formats.alignment import check_align
+from cascade_srn.inference.precision import parse_precision
+from cascade_srn.storage.files import check_encoding
 
 RESAMPLED = ("documents", "sentences")
 
@@ -17,8 +20,8 @@ class EvaluateOptions(Settings):
     """Models, the data to evaluate them on, and how. ``cascade-srn evaluate --help`` describes the options.
 
     ``predictions`` are files with predictions made elsewhere, which are scored like models. ``against`` are the models
-    or such files of the second side of a comparison. None stands for the detected format, and for the ``overlaps`` and
-    ``constraints`` of each model.
+    or such files of the second side of a comparison. ``noise`` are kinds of noise to score the models with, too. None
+    stands for the detected format, and for the ``overlaps`` and ``constraints`` of each model.
     """
 
     models: tuple[str, ...]
@@ -43,15 +46,18 @@ class EvaluateOptions(Settings):
     predictions: tuple[str, ...] = ()
     predictions_format: str | None = None
     schema: str | None = None
+    noise: tuple[str, ...] = ()
+    encoding: str | None = None
 
     def __post_init__(self) -> None:
         if not self.models and not self.predictions:
             raise ConfigError(f"no model to evaluate on {self.data!r}", "Give one or more models before the data")
         check_align(self.align)
+        check_encoding(self.encoding)
         check_overlaps(self.overlaps)
+        parse_precision(self.precision)
         for name, choices in (
             ("symmetric", (*SYMMETRIC_POLICIES, "all")),
-            ("precision", PRECISIONS),
             ("constraints", CONSTRAINTS),
             ("resample", RESAMPLED),
         ):
@@ -65,6 +71,15 @@ class EvaluateOptions(Settings):
                 "Give the data the models were trained on",
                 option="train",
             )
+        for name in self.noise:
+            require_choice("noise", name, KINDS, option="noise")
+        if self.noise:
+            # Noise is in the text.
+            object.__setattr__(self, "from_text", True)
+            if self.predictions or any(map(os.path.isfile, self.against)):
+                raise ConfigError(
+                    "predictions made elsewhere are not for text with noise", "Evaluate models only", option="noise"
+                )
         if self.from_text and self.gold_entities:
             raise ConfigError(
                 "gold entities cannot be given to a model that starts from raw text",
@@ -96,12 +111,14 @@ class ForeignOptions(Settings):
     models: tuple[str, ...]
     texts: tuple[str, ...]
     field: str = "text"
+    encoding: str | None = None
     batch_words: int = 4096
     precision: str = "auto"
 
     def __post_init__(self) -> None:
         if not self.models or not self.texts:
             raise ConfigError("there is no model or no text", "Give at least one of each")
+        check_encoding(self.encoding)
         require_choice("precision", self.precision, PRECISIONS, option="precision")
         require_range("batch_words", self.batch_words, 1, option="batch_words")
         _require_distinct(self.models)

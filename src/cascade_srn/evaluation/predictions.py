@@ -36,7 +36,13 @@ def open_documents(
     """Open a file with the alignment, escapes and label map of the options."""
     align, labels = cast(Align, options.align), read_label_map(options.map)
     return read_documents(
-        path, format, align=align, segmenter=segmenter, keep_escapes=options.keep_escapes, labels=labels
+        path,
+        format,
+        align=align,
+        segmenter=segmenter,
+        keep_escapes=options.keep_escapes,
+        labels=labels,
+        encoding=options.encoding,
     )
 
 
@@ -60,6 +66,7 @@ def read_predictions(
                 segmenter=None,
                 keep_escapes=options.keep_escapes,
                 labels=read_label_map(options.map),
+                encoding=options.encoding,
             )
         documents = [restore_words(document) for document in stream]
     except DataError as error:

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from cascade_srn.evaluation.analysis import CONDITIONS, FROM_TEXT, Analysis
+from cascade_srn.evaluation.calibration.precision import Promise, measure_promises
 from cascade_srn.evaluation.comparison import MIN_UNITS, Bootstrap, Difference, compare
 from cascade_srn.evaluation.from_text import align_by_characters, measure_segmentation
+from cascade_srn.evaluation.noise import CLEAN, NOISE_TASKS
 from cascade_srn.evaluation.options import EvaluateOptions
-from cascade_srn.evaluation.scores import Figure, Scores, score_documents, summarise, summarise_groups
+from cascade_srn.evaluation.scores import Figure, Scores, Spread, score_documents, summarise, summarise_groups
+from cascade_srn.inference.precision import PrecisionRecord
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document
 
@@ -47,6 +50,8 @@ class EvaluatedModel:
     ``seconds`` is None for predictions made elsewhere.
     ``overlaps`` is the treatment of predicted entities that share words, or None if the entities were given.
     ``constraints`` is "on" if the constraints of the schema were applied.
+    ``noise`` has the scores on text with noise under the first policy, by kind.
+    ``precision_record`` is what a precision can be promised from, and ``levels`` are the promised levels, if any.
     """
 
     name: str
@@ -56,6 +61,9 @@ class EvaluatedModel:
     joint: bool = True
     overlaps: str | None = None
     constraints: str = "off"
+    noise: Mapping[str, Scores] = field(default_factory=dict)
+    precision_record: PrecisionRecord | None = None
+    levels: Mapping[str, float] | None = None
 
     @property
     def n_sentences(self) -> int:
@@ -160,6 +168,18 @@ class Evaluation:
             for model in self.all_models
         }
 
+    @cached_property
+    def promises(self) -> dict[str, list[Promise]]:
+        """Promised levels of precision and what was measured, by the names of models that can promise some."""
+        gold, predicted = self.aligned
+        return {
+            model.name: measure_promises(
+                model.precision_record, gold, predicted[model.name], model.schema, model.levels or None
+            )
+            for model in self.all_models
+            if model.precision_record is not None
+        }
+
     def summarise(self, models: Sequence[EvaluatedModel], *, per_label: bool = False) -> list[Figure]:
         """Return the figures of one model, or mean and standard deviation of several."""
         scores = [self.scores[model.name] for model in models]
@@ -203,6 +223,20 @@ class Evaluation:
             found |= {difference.protocol: difference for difference in named}
         return sorted(found.values(), key=lambda difference: difference.protocol.split(",")[0])
 
+    def summarise_noise(self, models: Sequence[EvaluatedModel]) -> dict[str, dict[str, Spread]]:
+        """Return the F1 of NER and strict RE on clean text and with each kind of noise."""
+        by_kind = {CLEAN: [self.scores[model.name][0] for model in models]}
+        by_kind |= {kind: [model.noise[kind] for model in models] for kind in self.options.noise}
+        return {
+            kind: {task: Spread.of(getattr(one, task).counts.f1 for one in scores) for task in NOISE_TASKS}
+            for kind, scores in by_kind.items()
+        }
+
+    def noise_record(self, models: Sequence[EvaluatedModel]) -> list[dict[str, Any]]:
+        """Return the figures of :meth:`summarise_noise` as plain values for JSON."""
+        found = self.summarise_noise(models)
+        return [{"noise": kind} | {task: one.to_dict() for task, one in row.items()} for kind, row in found.items()]
+
     def analyse_models(self) -> Iterator[tuple[str, Analysis]]:
         """Yield a folder name and the analysis under the first policy for each model."""
         for number, (name, analysis) in enumerate(self.analyses.items(), start=1):
@@ -227,6 +261,8 @@ class Evaluation:
             record[name] = [self._model_record(model) for model in models]
         for name, models in sides:
             record[f"figures_of_{name}"] = [figure.to_dict() for figure in self.summarise(models, per_label=True)]
+            if options.noise:
+                record[f"noise_of_{name}"] = self.noise_record(models)
         record["differences"] = [difference.to_dict() for difference in self.differences]
         record["environment"] = dict(self.environment)
         return record
@@ -242,5 +278,6 @@ class Evaluation:
             "overlaps": model.overlaps,
             "scores": {one.symmetric: one.to_dict(exclude=self.excluded_tasks) for one in self.scores[model.name]},
             **{key: analysis[key] for key in ("false_positives", "segmentation", "breakdowns", "constraints")},
+            "promised_precision": [promise.to_dict() for promise in self.promises.get(model.name, ())],
             "speed": model.measure_speed(),
         }

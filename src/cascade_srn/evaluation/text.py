@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 from cascade_srn.evaluation.errors import FALSE_POSITIVES
 from cascade_srn.evaluation.items import format_table
+from cascade_srn.evaluation.noise import CLEAN, NOISE_TASKS
 from cascade_srn.evaluation.result import EvaluatedModel, Evaluation, display_name
 from cascade_srn.evaluation.scores import Spread, figures_table
 from cascade_srn.inference.constraints import KINDS
+from cascade_srn.inference.precision import CONFIDENCE
 
 # Fewer units than this give unreliable intervals.
 FEW_UNITS = 20
@@ -20,7 +22,7 @@ def format_evaluation(evaluation: Evaluation, *, per_label: bool = False) -> str
     parts += _differences(evaluation)
     models = evaluation.all_models
     parts += [f"{model.name} predicts entities only, and no relations." for model in models if not model.joint]
-    parts += _violations(evaluation, models)
+    parts += [*_violations(evaluation, models), *_promises(evaluation)]
     return "\n\n".join([*parts, *_speed(evaluation, models)])
 
 
@@ -60,6 +62,7 @@ def _scores(evaluation: Evaluation, models: Sequence[EvaluatedModel], per_label:
     groups = [evaluation.summarise_groups(models, name) for name in dict.fromkeys(evaluation.options.by)]
     others = [f"{title}\n{figures_table(figures)}" for title, figures in groups]
     others += [_false_positives(evaluation, models), *_segmentation(evaluation, models)]
+    others += [_noise(evaluation, models)] if evaluation.options.noise else []
     if len(models) == 1:
         return "\n\n".join([table, *others])
     micro = [[f for f in evaluation.summarise([model]) if ", micro" in f.protocol] for model in models]
@@ -92,6 +95,19 @@ def _segmentation(evaluation: Evaluation, models: Sequence[EvaluatedModel]) -> l
         counts = f"{one.n_sentences:,} sentences from the text, {one.n_gold_sentences:,} in gold"
         tables.append(f"{counts}\n{format_table(rows)}")
     return tables
+
+
+def _noise(evaluation: Evaluation, models: Sequence[EvaluatedModel]) -> str:
+    """Return the F1 with each kind of noise, and its difference from that of the clean text."""
+    found = evaluation.summarise_noise(models)
+    rows = [("F1 with noise", *(cell for name in NOISE_TASKS.values() for cell in (name, "difference")))]
+    for kind, row in found.items():
+        cells: list[str] = []
+        for task, one in row.items():
+            change = 100 * (one.mean - found[CLEAN][task].mean)
+            cells += [str(one), "" if kind == CLEAN else f"{change:+.1f}"]
+        rows.append((kind, *cells))
+    return format_table(rows)
 
 
 def _differences(evaluation: Evaluation) -> list[str]:
@@ -128,6 +144,23 @@ def _violations(evaluation: Evaluation, models: Sequence[EvaluatedModel]) -> lis
             kinds = [found["predicted"][kind] for kind in KINDS]
             rows.append((model.name, found["applied"], *(f"{number:,}" for number in (*both, *kinds))))
     return [format_table(rows)] if rows[1:] else []
+
+
+def _promises(evaluation: Evaluation) -> list[str]:
+    """Return a table of promised and measured precision for each model that can promise some."""
+    tables = []
+    for name, promises in evaluation.promises.items():
+        of = f" of {name}" if len(evaluation.promises) > 1 else ""
+        title = f"promised{of}, {CONFIDENCE:.0%} confidence"
+        rows = [(title, "precision", "score from", "measured", "recall", "relations where gold has none")]
+        for one in promises:
+            measured = f"{100 * one.counts.precision:.1f}", f"{100 * one.counts.recall:.1f}"
+            share = "-" if one.false_positives is None else f"{100 * one.false_positives:.1f}"
+            rows.append(
+                (one.name, f"{100 * one.level:g}", f"{one.min_score:g}" if one.min_score else "all", *measured, share)
+            )
+        tables += [format_table(rows)] if rows[1:] else []
+    return tables
 
 
 def _speed(evaluation: Evaluation, models: Sequence[EvaluatedModel]) -> list[str]:

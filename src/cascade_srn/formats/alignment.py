@@ -79,7 +79,10 @@ class WordMap:
                 f"reaches from sentence {sentence} ({self._describe_words(first)}) into sentence {last_sentence} "
                 f"({self._describe_words(last)})"
             )
-            raise self._misaligned("crosses a sentence boundary", start, end, problem, *sentence_hint(self.made))
+            advice = ("Shorten or remove it, or join the sentences", "")
+            if self.made:
+                advice = ("Shorten or remove it, add the words to the data, or use another segmenter", "segmenter")
+            raise self._misaligned("crosses a sentence boundary", start, end, problem, *advice)
         base = self._first_words[sentence]
         return WordSpan(sentence, first - base, last + 1 - base, exact)
 
@@ -95,13 +98,6 @@ class WordMap:
             if 0 <= n < len(self._starts)
         ]
         return " and ".join(words) or "none, because the document has no words"
-
-
-def sentence_hint(made: bool) -> tuple[str, str]:
-    """Return hint and option for an annotation that crosses sentences; ``made``: a segmenter split the text."""
-    if made:
-        return "Shorten or remove it, add the words to the data, or use another segmenter", "segmenter"
-    return "Shorten or remove it, or join the sentences", ""
 
 
 def place_entities(document: Document, entities: Sequence[Entity], align: Align = "exact") -> Document:

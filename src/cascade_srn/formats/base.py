@@ -109,6 +109,7 @@ class ReadContext:
     segmenter: Segmenter | None = None
     report: ReadReport = field(default_factory=ReadReport)
     keep_escapes: bool = False
+    encoding: str | None = None  # Encoding of text files; None for UTF-8
     unread: UnreadLists = field(default_factory=UnreadLists)
 
     def attempt(self, what: str, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:

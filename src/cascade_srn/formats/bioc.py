@@ -32,13 +32,13 @@ def _is_xml(head: str) -> bool:
 
 def read(path: Path, context: ReadContext) -> Iterator[Document]:
     """Read the documents of a collection. Messages count documents from 1."""
-    is_xml = read_head(path, 4096).lstrip().startswith("<")
-    documents = _read_xml(path) if is_xml else _read_json(path)
+    is_xml = read_head(path, 4096, context.encoding).lstrip().startswith("<")
+    documents = _read_xml(path) if is_xml else _read_json(path, context.encoding)
     return context.read_each(number_values(path, "document", documents), _read_document)
 
 
-def _read_json(path: Path) -> Iterator[Any]:
-    collection = read_json(path)
+def _read_json(path: Path, encoding: str | None) -> Iterator[Any]:
+    collection = read_json(path, encoding)
     if isinstance(collection.raw, dict) and "passages" in collection.raw:
         yield collection.raw
         return

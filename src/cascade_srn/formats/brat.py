@@ -182,7 +182,7 @@ def _find_stems(folder: Path, context: ReadContext) -> list[str]:
 
 
 def _read_document(stem: Path, id: str, context: ReadContext) -> Document:
-    data, place = _read_part(stem, id, ".txt")
+    data, place = _read_part(stem, id, ".txt", context.encoding)
     if data is None:
         failure = DataError(f"{place}: the .ann file has no text file", "Add the text, or remove the .ann file")
         raise MalformedInput("missing text file", failure, Occurrence(place, "", repr(id)))
@@ -195,7 +195,7 @@ def _read_document(stem: Path, id: str, context: ReadContext) -> Document:
     return builder.build(text, offsets, id)
 
 
-def _read_part(stem: Path, id: str, suffix: str) -> tuple[bytes | None, Place]:
+def _read_part(stem: Path, id: str, suffix: str, encoding: str | None) -> tuple[bytes | None, Place]:
     path = stem.with_name(f"{stem.name}{suffix}")
     place = Place(str(path), document=id)
     if not os.path.exists(path):
@@ -203,11 +203,11 @@ def _read_part(stem: Path, id: str, suffix: str) -> tuple[bytes | None, Place]:
     if is_stream(path):
         # Opening a pipe without a writer would block.
         raise stream_error(path)
-    return read_bytes(path), place
+    return read_bytes(path, encoding), place
 
 
 def _read_lines(stem: Path, id: str, context: ReadContext) -> list[Value]:
-    data, place = _read_part(stem, id, ".ann")
+    data, place = _read_part(stem, id, ".ann", context.encoding)
     if data is None:
         context.report.note("text without an .ann file", Occurrence(place, "", repr(id)))
         return []

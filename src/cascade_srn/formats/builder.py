@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from cascade_srn.errors import AnnotationError, short_repr
-from cascade_srn.formats.alignment import MisalignedSpan, WordMap, WordSpan, sentence_hint
+from cascade_srn.formats.alignment import MisalignedSpan, WordMap, WordSpan
 from cascade_srn.formats.base import MalformedInput, ReadContext
 from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.reports import ESCAPES, EXPANDED, EXPANDED_MENTION, MERGED
@@ -82,12 +82,14 @@ class DocumentBuilder:
             role = "head" if head is None else "tail"
             raise value.refuse("needs a skipped entity", f"whose {role} was skipped", "Fix that entity")
         if head.sentence != tail.sentence:
-            hint, option = sentence_hint(self.made)
+            if self.made:
+                # Not a mistake of the data: their authors know nothing of our sentences.
+                self.context.report.note("relation across sentences not read", value.example())
+                return
             raise value.refuse(
                 "crosses a sentence boundary",
                 f"whose head is in sentence {head.sentence} and tail in sentence {tail.sentence}",
-                hint,
-                option=option,
+                "Shorten or remove it, or join the sentences",
             )
         triple = Triple(head.span, label, tail.span, score)
         if triple in self._seen[head.sentence]:

@@ -37,7 +37,7 @@ def read(path: Path, context: ReadContext) -> Iterator[Document]:
     sentences: list[Sentence] = []
     marked = False
     number = n_words = 0
-    for rows in _blocks(path):
+    for rows in _blocks(path, context.encoding):
         if rows[0].raw.split()[0] == _DOCUMENT:
             if sentences:
                 yield Document.from_sentences(sentences, id=str(number))
@@ -59,11 +59,11 @@ def read(path: Path, context: ReadContext) -> Iterator[Document]:
         yield Document.from_sentences(sentences, id=str(number))
 
 
-def _blocks(path: Path) -> Iterator[list[Value]]:
+def _blocks(path: Path, encoding: str | None) -> Iterator[list[Value]]:
     """Yield the lines of each sentence, without comments."""
     rows: list[Value] = []
     limits = read_limits()
-    for text, place in read_text_lines(path):
+    for text, place in read_text_lines(path, encoding):
         # A comment of CoNLL-U has a space; the word "#" has a column after it.
         if text.strip() and not (text.startswith("# ") and not rows):
             rows.append(Value(text, place, "line"))

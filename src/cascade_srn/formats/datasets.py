@@ -141,10 +141,11 @@ def write(documents: Iterable[Document], path: Path) -> None:
     """Write a Parquet file if the name ends in ``.parquet``, else a folder of ``datasets``. Clusters are lost."""
     pa, pq = require("pyarrow", extra="formats"), require("pyarrow.parquet", extra="formats")
     text, number = pa.string(), pa.int64()
-    entity = pa.struct([("start", number), ("end", number), ("label", text), ("text", text), ("score", pa.float64())])
-    relation = pa.struct([("head", number), ("label", text), ("tail", number), ("score", pa.float64())])
-    words = pa.list_(pa.list_(pa.list_(number)))
-    columns = [("id", text), ("text", text), ("words", words)]
+    entity = pa.struct(
+        [("id", number), ("text", text), ("label", text), ("start", number), ("end", number), ("score", pa.float64())]
+    )
+    relation = pa.struct([("head", number), ("tail", number), ("label", text), ("score", pa.float64())])
+    columns = [("id", text), ("text", text), ("sentences", pa.list_(pa.list_(pa.list_(number))))]
     schema = pa.schema([*columns, ("entities", pa.list_(entity)), ("relations", pa.list_(relation))])
     table = pa.Table.from_pylist([jsonl.to_record(document) for document in documents], schema)
     if path.suffix == ".parquet":

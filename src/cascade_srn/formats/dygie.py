@@ -22,13 +22,18 @@ from cascade_srn.types import Document, Mention, Sentence, Span
 
 FIELDS = ("doc_key", "sentences", "ner", "relations", "clusters")
 _KEY = re.compile(r'(?<!\\)"sentences"\s*:')
+_WORDS = re.compile(r'(?<!\\)"sentences"\s*:\s*\[\s*\[\s*"')
+_TEXT = re.compile(r'(?<!\\)"text"\s*:')
 
 EntitiesBySpan = dict[tuple[int, int], list[PlacedEntity]]
 
 
 def sniff(head: str, path: Path) -> bool:
-    """Return whether the text starts with an object that has a field ``sentences``."""
-    return head.lstrip().startswith("{") and _KEY.search(head) is not None
+    """Return whether the text starts with an object that has sentences of words, or sentences but no text."""
+    if not head.lstrip().startswith("{"):
+        return False
+    # With a text, sentences of the package's JSON have offsets.
+    return _WORDS.search(head) is not None or (_KEY.search(head) is not None and _TEXT.search(head) is None)
 
 
 def read(path: Path, context: ReadContext) -> Iterator[Document]:

@@ -19,7 +19,7 @@ from cascade_srn.formats.label_map import LabelMap
 from cascade_srn.formats.reports import Occurrence, Place, ReadReport
 from cascade_srn.storage.atomic import replacing as replacing
 from cascade_srn.storage.files import (
-    UTF8_HINT,
+    ENCODING_HINT,
     compress,
     damaged_file,
     decompress,
@@ -51,9 +51,9 @@ def open_file(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def open_content(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for reading its decompressed bytes."""
-    with open_file(path) as on_disk, decompress(path, on_disk) as handle:
+def open_content(path: Path, encoding: str | None = None) -> Iterator[IO[bytes]]:
+    """Open a file for reading its decompressed bytes, as UTF-8 if it is a text in another encoding."""
+    with open_file(path) as on_disk, decompress(path, on_disk, encoding) as handle:
         yield handle
 
 
@@ -77,7 +77,7 @@ def decode_text(data: bytes, place: Place) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         found = f"byte 0x{data[error.start]:02x} at position {error.start}"
-        failure = DataError(f"{place}: the text is not UTF-8 ({found})", UTF8_HINT)
+        failure = DataError(f"{place}: the text is not UTF-8 ({found})", ENCODING_HINT, option="encoding")
         raise MalformedInput("not UTF-8", failure, Occurrence(place, "", found)) from None
 
 
@@ -171,13 +171,13 @@ def read_json_lines(
     def parse(line: tuple[bytes, Place], context: ReadContext) -> Document | None:
         return read(parse_json_record(*line), context)
 
-    return context.read_each((line for line in read_lines(path) if line[0].strip()), parse)
+    return context.read_each((line for line in read_lines(path, context.encoding) if line[0].strip()), parse)
 
 
-def read_lines(path: Path) -> Iterator[tuple[bytes, Place]]:
+def read_lines(path: Path, encoding: str | None = None) -> Iterator[tuple[bytes, Place]]:
     """Yield all lines of a file with their places. A file of blank lines is an error."""
     is_empty = True
-    with open_content(path) as handle:
+    with open_content(path, encoding) as handle:
         for line, place in number_lines(path, handle):
             is_empty &= not line.strip()
             yield line, place
@@ -185,9 +185,9 @@ def read_lines(path: Path) -> Iterator[tuple[bytes, Place]]:
         raise empty_file(path)
 
 
-def read_text_lines(path: Path) -> Iterator[tuple[str, Place]]:
+def read_text_lines(path: Path, encoding: str | None = None) -> Iterator[tuple[str, Place]]:
     """Yield all lines of a text file as :func:`read_lines` does, without the line breaks."""
-    for line, place in read_lines(path):
+    for line, place in read_lines(path, encoding):
         yield read_strictly(decode_text, line, place).rstrip("\r\n"), place
 
 
@@ -196,17 +196,17 @@ def parse_json_record(line: bytes, place: Place) -> Value:
     return parse_json(decode_text(line, place), place)
 
 
-def read_json(path: Path) -> Value:
+def read_json(path: Path, encoding: str | None = None) -> Value:
     """Read a file that is one JSON value."""
-    data = read_bytes(path).removeprefix(BYTE_ORDER_MARK)
+    data = read_bytes(path, encoding).removeprefix(BYTE_ORDER_MARK)
     if not data.strip():
         raise empty_file(path)
     return read_strictly(parse_json_record, data, Place(str(path)))
 
 
-def read_head(path: Path, n_bytes: int = 1 << 20) -> str:
+def read_head(path: Path, n_bytes: int = 1 << 20, encoding: str | None = None) -> str:
     """Read the beginning of a file to recognise its format. Bytes that are not UTF-8 are replaced."""
-    with open_content(path) as handle:
+    with open_content(path, encoding) as handle:
         try:
             head = handle.read(n_bytes)
         except read_errors() as error:
@@ -214,9 +214,9 @@ def read_head(path: Path, n_bytes: int = 1 << 20) -> str:
     return head.removeprefix(BYTE_ORDER_MARK).decode("utf-8", errors="replace")
 
 
-def read_bytes(path: Path) -> bytes:
+def read_bytes(path: Path, encoding: str | None = None) -> bytes:
     """Read and decompress a file, within the size limit."""
-    with open_content(path) as handle:
+    with open_content(path, encoding) as handle:
         return read_whole(path, handle)
 
 
@@ -275,12 +275,13 @@ class DocumentStream:
         segmenter: Segmenter | None,
         keep_escapes: bool = False,
         labels: LabelMap | None = None,
+        encoding: str | None = None,
     ) -> None:
         self.path = path
         self.format = format.name
         self.report = ReadReport()
         self._format = format
-        self._context = ReadContext(strict, align, segmenter, keep_escapes=keep_escapes)
+        self._context = ReadContext(strict, align, segmenter, keep_escapes=keep_escapes, encoding=encoding)
         self._labels = labels
         self._started = False
 

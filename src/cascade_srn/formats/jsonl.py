@@ -1,6 +1,7 @@
-"""The package's JSON lines: one document per line, with its text, all positions as half-open character offsets.
+"""The package's JSON: one document per line, with its text, all positions as half-open character offsets.
 
-The values of :meth:`Document.to_dict` have the same content, with all fields.
+``docs/document.schema.json`` describes the objects. :meth:`Document.to_dict`, the command line and the service write
+the same ones.
 """
 
 import math
@@ -27,7 +28,9 @@ from cascade_srn.formats.json_records import Value, is_encodable
 from cascade_srn.formats.reports import Place
 from cascade_srn.types import Document, Triple
 
-FIELDS = ("id", "text", "words", "entities", "relations", "clusters")
+FIELDS = ("id", "text", "sentences", "entities", "relations", "clusters")
+# Earlier name of the field ``sentences``, which readers accept in version 0.1.
+OLD_SENTENCES = "words"
 # Checksum of the model and version of the package that made the annotations. Only graphs use them.
 SOURCE_FIELDS = ("model", "version")
 _KEY = re.compile(r'(?<!\\)"text"\s*:')
@@ -48,25 +51,38 @@ def read_document(record: Value, context: ReadContext) -> Document:
     record = record.with_document_id("id")
     text = record.field("text").string()
     entities, relations = record.get_items("entities"), record.get_items("relations")
-    record.note_unread((*FIELDS, *SOURCE_FIELDS), context)
-    made = record.get("words") is None
-    offsets = read_word_offsets(_get_words(record, text, context), text, context)
+    given = _get_sentences(record)
+    record.note_unread((*FIELDS, OLD_SENTENCES, *SOURCE_FIELDS), context)
+    made = given is None
+    offsets = read_word_offsets(_segment(record, text, context) if given is None else given, text, context)
     words = WordMap(text, offsets, document=record.place.document, made=made)
     builder = DocumentBuilder(context, len(offsets), made=made)
-    placed = [context.attempt("entity", read_entity, item, words, builder) for item in entities]
+    placed = [
+        context.attempt("entity", _read_entity, item, number, words, builder) for number, item in enumerate(entities)
+    ]
     for item in relations:
         context.attempt("relation", _read_relation, item, placed, builder)
     clusters = read_clusters(record.get_items("clusters"), place_by_characters(words, context), context)
     return builder.build(text, offsets, record.place.document, clusters)
 
 
-def _get_words(record: Value, text: str, context: ReadContext) -> Value:
-    """Return the field ``words``, or the words of the segmenter if it is absent."""
-    given = record.get("words")
-    if given is not None:
-        return given
+def _get_sentences(record: Value) -> Value | None:
+    given = record.get("sentences")
+    return record.get(OLD_SENTENCES) if given is None else given
+
+
+def _segment(record: Value, text: str, context: ReadContext) -> Value:
+    """Return the words of the segmenter, as the missing field."""
     context.report.note("words made by the segmenter", replace(record, raw=text, path="text").example())
     return replace(record, raw=context.segment(text, record.place), path="words made by the segmenter")
+
+
+def _read_entity(item: Value, number: int, words: WordMap, builder: DocumentBuilder) -> PlacedEntity:
+    given = item.get("id")
+    # Relations refer to positions. Ids of other programs, such as T1, are not read.
+    if given is not None and type(given.raw) is int and given.raw != number:
+        raise given.refuse("wrong id", f"but its position in the list is {number}", "Number the entities from 0")
+    return read_entity(item, words, builder)
 
 
 def _read_relation(item: Value, placed: list[Any], builder: DocumentBuilder) -> None:
@@ -79,19 +95,20 @@ def write(documents: Iterable[Document], path: Path) -> None:
 
 
 def to_record(document: Document) -> dict[str, Any]:
-    """Return a document as the JSON object of its line."""
+    """Return a document as strings, numbers, lists and dictionaries."""
     entities = [
-        {"start": e.start, "end": e.end, "label": e.label, "text": e.text} | _score_field(e.score)
-        for e in document.entities
+        {"id": number, "text": e.text, "label": e.label, "start": e.start, "end": e.end, "score": check_score(e.score)}
+        for number, e in enumerate(document.entities)
     ]
     relations = [
-        {"head": head, "label": triple.label, "tail": tail} | _score_field(triple.score)
-        for triple, head, tail in index_relations(document)
+        {"head": head, "tail": tail, "label": relation.label, "score": check_score(relation.score)}
+        | ({} if relation.score is None else {"status": relation.status})
+        for relation, (_, head, tail) in zip(document.relations, index_relations(document), strict=True)
     ]
     return {
         "id": document.id,
         "text": document.text,
-        "words": [[list(pair) for pair in sentence.offsets] for sentence in document.sentences],
+        "sentences": [[list(pair) for pair in sentence.offsets] for sentence in document.sentences],
         "entities": entities,
         "relations": relations,
     } | clusters_field(document)
@@ -115,18 +132,12 @@ def check_score(score: float | None) -> float | None:
     return float(score)
 
 
-def _score_field(score: float | None) -> dict[str, float]:
-    checked = check_score(score)
-    return {} if checked is None else {"score": checked}
-
-
-_PLAIN_FIELDS = ("id", "text", "sentences", "entities", "relations", "clusters")
 _ENTITY_FIELDS = ("id", "text", "label", "start", "end", "score")
-_RELATION_FIELDS = ("head", "tail", "label", "score")
+_RELATION_FIELDS = ("head", "tail", "label", "score", "status")
 
 
 def to_plain(document: Document) -> dict[str, Any]:
-    """Return a document as strings, numbers, lists and dictionaries."""
+    """Return the record of a document that was not checked before."""
     if any(start == end for sentence in document.sentences for start, end in sentence.offsets):
         raise AnnotationError(f"document {document.id!r} has an empty word", "Remove it")
     if not all(map(is_encodable, (document.id, document.text))):
@@ -135,15 +146,7 @@ def to_plain(document: Document) -> dict[str, Any]:
             "Write the whole character",
         )
     _check_labels(document)
-    record = to_record(document)
-    numbered = [{"id": number} | entity for number, entity in enumerate(record["entities"])]
-    return {
-        "id": document.id,
-        "text": document.text,
-        "sentences": record["words"],
-        "entities": [{name: entity.get(name) for name in _ENTITY_FIELDS} for entity in numbered],
-        "relations": [{name: relation.get(name) for name in _RELATION_FIELDS} for relation in record["relations"]],
-    } | clusters_field(document)
+    return to_record(document)
 
 
 def _check_labels(document: Document) -> None:
@@ -167,28 +170,15 @@ def from_plain(record: Mapping[str, Any]) -> Document:
 
 
 def _read_plain(record: Value) -> Document:
+    """Read a record whose keys are all known, and which has its words."""
     record = record.with_document_id("id")
-    _refuse_unknown(record, _PLAIN_FIELDS)
-    text = record.field("text").string()
-    context = ReadContext()
-    offsets = read_word_offsets(record.field("sentences"), text, context)
-    words = WordMap(text, offsets, document=record.place.document)
-    builder = DocumentBuilder(context, len(offsets))
-    entities, relations = record.get_items("entities"), record.get_items("relations")
-    placed = [_read_plain_entity(item, number, words, builder) for number, item in enumerate(entities)]
-    for item in relations:
-        _refuse_unknown(item, _RELATION_FIELDS)
-        builder.add_relation_by_index(item, placed, "label", item.optional_score())
-    clusters = read_clusters(record.get_items("clusters"), place_by_characters(words, context), context)
-    return builder.build(text, offsets, record.place.document, clusters)
-
-
-def _read_plain_entity(item: Value, number: int, words: WordMap, builder: DocumentBuilder) -> PlacedEntity:
-    _refuse_unknown(item, _ENTITY_FIELDS)
-    given = item.get("id")
-    if given is not None and given.integer() != number:
-        raise given.refuse("wrong id", f"but its position in the list is {number}", "Number the entities from 0")
-    return read_entity(item, words, builder)
+    _refuse_unknown(record, (*FIELDS, OLD_SENTENCES, *SOURCE_FIELDS))
+    for name, known in (("entities", _ENTITY_FIELDS), ("relations", _RELATION_FIELDS)):
+        for item in record.get_items(name):
+            _refuse_unknown(item, known)
+    if _get_sentences(record) is None:
+        record.field("sentences")  # refuses its absence
+    return read_document(record, ReadContext())
 
 
 def _refuse_unknown(value: Value, known: tuple[str, ...]) -> None:

@@ -13,7 +13,7 @@ KINDS = ("entities", "relations")
 _ENTITY_COLUMNS = ("document_id", "entity", "sentence", "start", "end", "text", "label", "score")
 _ARGUMENT_COLUMNS = ("", "_start", "_end", "_text", "_label")
 _RELATION_COLUMNS = (
-    *("document_id", "relation", "sentence", "label", "score"),
+    *("document_id", "relation", "sentence", "label", "score", "status"),
     *(f"{role}{column}" for role in ("head", "tail") for column in _ARGUMENT_COLUMNS),
 )
 
@@ -115,7 +115,7 @@ def _relation_rows(document: Document) -> list[tuple[Any, ...]]:
         return positions[entity], entity.start, entity.end, entity.text, entity.label
 
     return [
-        (document.id, position, sentence, r.label, r.score, *columns(r.head), *columns(r.tail))
+        (document.id, position, sentence, r.label, r.score, r.status, *columns(r.head), *columns(r.tail))
         for position, (sentence, r) in enumerate(zip(sentences, document.relations, strict=True))
     ]
 

@@ -36,7 +36,7 @@ def _is_task(record: dict[str, Any]) -> bool:
 
 def read(path: Path, context: ReadContext) -> Iterator[Document]:
     """Read one document for each task of the array. Messages count tasks from 1."""
-    array = read_json(path)
+    array = read_json(path, context.encoding)
     if type(array.raw) is not list:
         raise DataError(
             f"{path} contains {short_repr(array.raw)}, but a JSON array of tasks was expected",

@@ -48,13 +48,13 @@ class _Article:
 
 def read(path: Path, context: ReadContext) -> Iterator[Document]:
     """Read the articles of a file, which blank lines separate."""
-    return context.read_each(_read_articles(path), _read_document)
+    return context.read_each(_read_articles(path, context.encoding), _read_document)
 
 
-def _read_articles(path: Path) -> Iterator[_Article]:
+def _read_articles(path: Path, encoding: str | None) -> Iterator[_Article]:
     article: _Article | None = None
     limits = read_limits()
-    for text, place in read_text_lines(path):
+    for text, place in read_text_lines(path, encoding):
         match = _TEXT.fullmatch(text)
         id = match[1] if match else text.partition("\t")[0]
         if article is not None and (not text.strip() or id != article.id):

@@ -28,7 +28,7 @@ from cascade_srn.formats.spacy import SPACY
 from cascade_srn.formats.spert import SPERT
 from cascade_srn.formats.table import COLUMNS_HINT, TABLE
 from cascade_srn.formats.triples import TRIPLES
-from cascade_srn.storage.files import is_compressed, plain_name
+from cascade_srn.storage.files import check_encoding, is_compressed, plain_name
 from cascade_srn.types import Document, Sentence
 
 __all__ = [
@@ -76,6 +76,7 @@ def read_documents(
     segmenter: Segmenter | None = None,
     keep_escapes: bool = False,
     labels: LabelMap | None = None,
+    encoding: str | None = None,
 ) -> DocumentStream:
     """Read the documents of a file or folder.
 
@@ -87,10 +88,12 @@ def read_documents(
         align: ``exact`` refuses entities that do not match word boundaries. ``expand`` takes whole words and counts
             them in the report.
         segmenter: Function from a text to its sentences, each the half-open character offsets of its words. It is used
-            for formats without words, and for jsonl without ``words``. By default, the package's own.
+            for formats without words, and for jsonl without ``sentences``. By default, the package's own.
         keep_escapes: Read tokens of dygie and spert as they are. By default, escapes of the Penn Treebank such as
             ``-LRB-`` are read as the characters that they stand for, and counted in the report.
         labels: New names of labels, and labels to drop.
+        encoding: Encoding of text files, such as ``cp1252``. By default, UTF-8, or that of a byte-order mark. XML,
+            spaCy and Parquet have encodings of their own.
 
     Returns:
         A stream that can be iterated over any number of times.
@@ -106,9 +109,10 @@ def read_documents(
     """
     path = _to_path(path)
     check_align(align)
+    check_encoding(encoding)
     if not os.path.exists(path):  # unlike Path.exists, False for an invalid path
         raise DataError(f"{path} does not exist", "Check the path and the working folder")
-    chosen = _guess_format(path) if format is None else find_format(format)
+    chosen = _guess_format(path, encoding) if format is None else find_format(format)
     if path.is_dir() and not chosen.folder:
         raise DataError(
             f"{path} is a folder, but a document in the format {chosen.name!r} is a file",
@@ -116,7 +120,14 @@ def read_documents(
             option="format",
         )
     return DocumentStream(
-        path, chosen, strict=strict, align=align, segmenter=segmenter, keep_escapes=keep_escapes, labels=labels
+        path,
+        chosen,
+        strict=strict,
+        align=align,
+        segmenter=segmenter,
+        keep_escapes=keep_escapes,
+        labels=labels,
+        encoding=encoding,
     )
 
 
@@ -202,14 +213,14 @@ def find_format(name: str) -> Format:
     return FORMATS[name]
 
 
-def _guess_format(path: Path) -> Format:
+def _guess_format(path: Path, encoding: str | None) -> Format:
     if is_stream(path):
         raise DataError(
             f"the format of {path} cannot be guessed, because a pipe or device can be read only once",
             "Name the format, or write the content to a file",
             option="format",
         )
-    head = "" if path.is_dir() else read_head(path)
+    head = "" if path.is_dir() else read_head(path, encoding=encoding)
     matches = [format for format in FORMATS.values() if format.sniff(head, path)]
     matches = [format for format in matches if format in _SPECIFIC] or matches
     if not matches and path.is_file() and not head.strip():

@@ -22,7 +22,7 @@ def sniff(head: str, path: Path) -> bool:
 
 def read(path: Path, context: ReadContext) -> Iterator[Document]:
     """Read one document for each item of the array. Messages count items from 1."""
-    array = read_json(path)
+    array = read_json(path, context.encoding)
     if type(array.raw) is not list:
         raise DataError(
             f"{path} contains {short_repr(array.raw)}, but a JSON array of sentences was expected",

@@ -68,7 +68,7 @@ def sniff(head: str, path: Path) -> bool:
 
 def read(path: Path, context: ReadContext) -> Iterator[Document]:
     """Read the documents of a table. Rows of one document stand together."""
-    rows = _read_parquet(path) if plain_name(path).suffix == ".parquet" else _read_text(path)
+    rows = _read_parquet(path) if plain_name(path).suffix == ".parquet" else _read_text(path, context.encoding)
     groups = (list(_limited(group)) for _, group in groupby(rows, key=lambda row: row.raw["document"]))
     return context.read_each(groups, _read_document)
 
@@ -80,8 +80,8 @@ def _limited(rows: Iterable[Value]) -> Iterator[Value]:
         yield row
 
 
-def _read_text(path: Path) -> Iterator[Value]:
-    data = read_bytes(path).removeprefix(BYTE_ORDER_MARK)
+def _read_text(path: Path, encoding: str | None) -> Iterator[Value]:
+    data = read_bytes(path, encoding).removeprefix(BYTE_ORDER_MARK)
     text = read_strictly(decode_text, data, Place(str(path)))
     delimiter = "\t" if plain_name(path).suffix == ".tsv" else ","
     csv.field_size_limit(max(len(text), csv.field_size_limit()))

@@ -236,10 +236,10 @@ def _is_triple(item: Any) -> bool:
 
 def read(path: Path, context: ReadContext) -> Iterator[Document]:
     """Read the records of JSON lines or of a JSON array."""
-    if not read_head(path, 4096).lstrip().startswith("["):
+    if not read_head(path, 4096, context.encoding).lstrip().startswith("["):
         yield from read_json_lines(path, context, _read_document)
         return
-    values = (item.raw for item in read_json(path).items())
+    values = (item.raw for item in read_json(path, context.encoding).items())
     yield from context.read_each(number_values(path, "record", values), _read_document)
 
 

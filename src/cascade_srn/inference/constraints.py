@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from cascade_srn.schema import Schema
+from cascade_srn.schema import Schema, group_by_entities
 from cascade_srn.types import Span, Triple
 
 # Kinds of violations, with a description for reports.
 KINDS = {
     "types": "the types of head and tail are not allowed",
     "directions": "a symmetric relation is given in both directions",
+    "contradictions": "another relation between the same entities excludes it",
     "cycles": "a relation closes a cycle of an acyclic type",
     "inverses": "the inverse relation is missing",
 }
@@ -35,9 +36,9 @@ def find_violations(triples: Iterable[Triple], schema: Schema) -> Violations:
     """Find the relations to drop and to add so that a sentence satisfies the constraints of a schema.
 
     Relations with types that are not allowed are dropped first. Of the two directions of a symmetric relation, the one
-    with the better score is kept. Of a cycle, the relation with the lowest score is dropped, with its inverse if it has
-    one. Inverses are then added, if their types are allowed. Relations without a score are annotations and count as 1.
-    Equal scores are ordered by position.
+    with the better score is kept, and so is the better of two relations that exclude each other. Of a cycle, the
+    relation with the lowest score is dropped, with its inverse if it has one. Inverses are then added, if their types
+    are allowed. Relations without a score are annotations and count as 1. Equal scores are ordered by position.
     """
     triples = list(triples)
     if _are_simple(triples, schema):
@@ -50,6 +51,14 @@ def find_violations(triples: Iterable[Triple], schema: Schema) -> Violations:
         if triple in kept and opposite in kept and opposite != triple:
             del kept[opposite]
             dropped[opposite] = "directions"
+    for group in group_by_entities(kept).values():
+        consistent: list[Triple] = []
+        for triple in group:
+            if any(schema.excludes(triple, better) for better in consistent):
+                del kept[triple]
+                dropped[triple] = "contradictions"
+            else:
+                consistent.append(triple)
     for triple in _find_cycles(kept, schema):
         del kept[triple]
         dropped[triple] = "cycles"
@@ -60,16 +69,16 @@ def find_violations(triples: Iterable[Triple], schema: Schema) -> Violations:
 
 def _are_simple(triples: Sequence[Triple], schema: Schema) -> bool:
     """Return whether a short look shows that there are no violations, as in most sentences."""
-    directions = set()
+    pairs = set()
     for triple in triples:
         head, label, tail = triple.head, triple.label, triple.tail
         if label in schema.acyclic or label in schema.inverses or not schema.allows(head.label, label, tail.label):
             return False
-        if label in schema.symmetric:
-            # First words tell most entities apart, and are cheaper to compare.
-            if (label, tail.start, head.start) in directions:
-                return False
-            directions.add((label, head.start, tail.start))
+        # First words tell most entities apart, and are cheaper to compare.
+        pair = (head.start, tail.start) if head.start <= tail.start else (tail.start, head.start)
+        if pair in pairs:
+            return False
+        pairs.add(pair)
     return True
 
 

@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 from cascade_srn.config import SearchLimits, Temperatures, Thresholds
 from cascade_srn.encoder.windows import Integers
 from cascade_srn.inference.constraints import find_inverse, find_violations
+from cascade_srn.inference.precision import MinScores
 from cascade_srn.schema import Schema
+from cascade_srn.text.edges import is_edge, trim
 from cascade_srn.types import Sentence, Span, Triple
 
 Floats = NDArray[np.floating[Any]]
@@ -254,6 +256,33 @@ class ScoredTriple(NamedTuple):
 _Triples = Sequence[ScoredTriple]
 
 
+def trim_edges(words: Sequence[str], entities: Sequence[Span], triples: _Triples) -> tuple[Sequence[Span], _Triples]:
+    """Remove quotes and the like from the edges of entities. See :func:`cascade_srn.text.edges.trim`.
+
+    An entity without other words is dropped, together with its relations. Of entities that become equal, the one with
+    the best score is kept.
+    """
+    if not any(is_edge(words[e.start]) or is_edge(words[e.end - 1]) for e in entities):
+        return entities, triples
+    kept: dict[Span, Span] = {}
+    trimmed: dict[Span, Span] = {}
+    for entity in entities:
+        start, end = trim(words, entity.start, entity.end)
+        if start < end:
+            found = trimmed[entity] = Span(start, end, entity.label, entity.score)
+            if found not in kept or entity_score(found) > entity_score(kept[found]):
+                kept[found] = found
+    moved: dict[Triple, ScoredTriple] = {}
+    for scored in triples:
+        head, tail = (trimmed.get(entity) for entity in (scored.triple.head, scored.triple.tail))
+        if head is None or tail is None or head == tail:
+            continue
+        triple = Triple(kept[head], scored.triple.label, kept[tail], scored.triple.score)
+        if triple not in moved or scored.object > moved[triple].object:
+            moved[triple] = scored._replace(triple=triple)
+    return sorted(kept.values()), sorted(moved.values())
+
+
 class SearchResult(NamedTuple):
     """The annotations found in one sentence, and the scores of its triples.
 
@@ -353,6 +382,7 @@ class Postprocessor:
     temperatures: Temperatures
     overlaps: str
     constraints: str
+    min_scores: MinScores | None = None
 
     def apply(self, found: SearchResult, *, given_entities: bool) -> SearchResult:
         """Return the annotations to keep. Given entities are all kept."""
@@ -361,10 +391,15 @@ class Postprocessor:
         if given_entities:
             triples = self._drop_unsure_triples(triples)
         else:
+            entities, triples = trim_edges(found.sentence.words, entities, triples)
             entities, triples = self._select_entities(entities, triples, found.calibrated)
         # Last, because earlier steps may change which entities there are.
         if self.constraints == "on":
             triples = self._apply_constraints(triples)
+        if self.min_scores is not None:
+            kept, sure = self.min_scores.select(entities, [scored.triple for scored in triples])
+            entities, known = kept, set(sure)
+            triples = [scored for scored in triples if scored.triple in known]
         # Making a sentence takes longer than most steps.
         is_same = entities is found.sentence.entities and triples is found.triples
         return found if is_same else found.with_triples(triples, entities)

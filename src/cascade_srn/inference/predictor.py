@@ -29,6 +29,7 @@ from cascade_srn.errors import CascadeError, ConfigError, did_you_mean
 from cascade_srn.inference.batching import is_out_of_memory
 from cascade_srn.inference.cascade_search import Search, SearchSettings
 from cascade_srn.inference.decode import Floats, Postprocessor, SearchResult
+from cascade_srn.inference.precision import MinScores, PrecisionRecord
 from cascade_srn.network.examples import Example
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Sentence
@@ -101,12 +102,13 @@ class Predictor:
         temperatures: Divisors and offsets of the logits, by turn.
         limits: Bounds on the work per sentence. :attr:`n_limited` counts the sentences in which one applied.
         overlaps: "flat", "nested" or "all". See :mod:`.overlaps`. Given entities are all kept.
-        check: Called at short intervals. It may raise to stop the work.
+        check: Called at short intervals, when :attr:`n_sentences` sentences are done. It may raise to stop the work.
         batch_words: Maximum number of words per batch, padding included. It shrinks if the device runs out of memory.
         precision: Precision of the pretrained encoder: "float32", "bf16", or "auto" for bf16 on a GPU and float32
             elsewhere. Everything after the encoder computes in float32.
         constraints: "on" applies the constraints of the schema to the relations of each sentence.
         cuda_graphs: Whether a GPU replays batches as CUDA graphs.
+        min_scores: Scores that predictions must have besides all thresholds, which decide what is searched for.
     """
 
     def __init__(
@@ -122,6 +124,7 @@ class Predictor:
         precision: str = "auto",
         constraints: str = "off",
         cuda_graphs: bool = False,
+        min_scores: MinScores | None = None,
     ) -> None:
         require_range("batch_words", batch_words, 1)
         require_choice("constraints", constraints, CONSTRAINTS, option="constraints")
@@ -139,11 +142,12 @@ class Predictor:
         self.overlaps = overlaps
         self.collator = model.collator
         self.check = check
-        self.n_limited = 0
+        self.n_sentences = self.n_limited = 0
         self._warned_of_limits = False
         self.batch_words = batch_words
         self.constraints = constraints
         self.cuda_graphs = cuda_graphs
+        self.min_scores = min_scores
         self.bf16 = precision == "bf16" or (precision == "auto" and getattr(self.device, "type", None) == "cuda")
         self._warned = False
 
@@ -176,8 +180,11 @@ class Predictor:
 
     def _scored(self, examples: Sequence[Example], given_entities: bool) -> list[SearchResult]:
         results = [SearchResult(example.sentence) for example in examples]
-        postprocessor = Postprocessor(self.schema, self.thresholds, self.temperatures, self.overlaps, self.constraints)
+        postprocessor = Postprocessor(
+            self.schema, self.thresholds, self.temperatures, self.overlaps, self.constraints, self.min_scores
+        )
         for group, searched in self._searched(examples, given_entities):
+            self.n_sentences += len(group)
             for i, found in zip(group, searched, strict=True):
                 self.n_limited += found.limited
                 results[i] = postprocessor.apply(found, given_entities=given_entities)
@@ -305,6 +312,7 @@ class BaseModel(ABC):
 
     settings: ModelSettings
     schema: Schema
+    precision_record: PrecisionRecord | None = None
 
     @property
     @abstractmethod
@@ -362,6 +370,7 @@ class BaseModel(ABC):
         check: Callable[[], None] = never_stop,
         constraints: str | None = None,
         cuda_graphs: bool = False,
+        min_scores: MinScores | None = None,
     ) -> Predictor:
         """Make a predictor. See :class:`.Predictor`."""
         return Predictor(
@@ -375,6 +384,7 @@ class BaseModel(ABC):
             precision=precision,
             constraints=self.settings.constraints if constraints is None else constraints,
             cuda_graphs=cuda_graphs,
+            min_scores=min_scores,
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from cascade_srn.errors import DataError, did_you_mean, short_repr, suggest
 from cascade_srn.formats.json_records import is_encodable
+from cascade_srn.storage.files import ENCODING_HINT
 
 KEPT_TYPES = ("string", "int64", "float64", "bool")
 """Types that a field to keep can be declared as."""
@@ -80,7 +81,10 @@ def read_text(values: Mapping[str, Any], field: str) -> str:
 
 def _check_string(value: str, what: str) -> str:
     if not is_encodable(value):
-        raise BadValueError(f"{what} is not valid UTF-8", "Correct it, or remove the record")
+        problem = f"{what} is not valid UTF-8"
+        if any("\udc80" <= char <= "\udcff" for char in value):  # bytes of a table that were not decoded
+            raise BadValueError(problem, ENCODING_HINT, option="encoding")
+        raise BadValueError(problem, "Correct it, or remove the record")
     return value
 
 

@@ -140,13 +140,15 @@ class OpenFile:
     Attributes:
         raw: The bytes as they are stored.
         compression: Suffix of the compression; empty if there is none.
-        content: The decompressed bytes. Text in UTF-16 or UTF-32 with a byte-order mark is converted to UTF-8.
+        content: The decompressed bytes, as UTF-8 if it is a text in another encoding.
 
     Raises:
         DataError: The file cannot be opened, or is not compressed as its suffix says.
     """
 
-    def __init__(self, address: str, *, hashed: bool = False, stream: BinaryIO | None = None) -> None:
+    def __init__(
+        self, address: str, *, hashed: bool = False, stream: BinaryIO | None = None, encoding: str | None = None
+    ) -> None:
         self.address = address
         self.raw = RawFile(address, hashed=hashed, stream=stream)
         with ExitStack() as stack:
@@ -158,7 +160,7 @@ class OpenFile:
             content: IO[bytes] = self._stored
             if found:
                 content = stack.enter_context(decompress_as(self.compression, cast(BinaryIO, content), address))
-            self.content = convert_to_utf8(address, content)
+            self.content = convert_to_utf8(address, content, encoding)
             self._is_converted = self.content is not content
             self._open = stack.pop_all()
 

@@ -10,7 +10,7 @@ from cascade_srn.errors import DataError, short_repr
 from cascade_srn.formats.files import BYTE_ORDER_MARK, unique_keys
 from cascade_srn.inputs.fields import BadValueError
 from cascade_srn.inputs.open import OpenFile, damaged
-from cascade_srn.storage.files import UTF8_HINT, EncodingError, read_errors
+from cascade_srn.storage.files import ENCODING_HINT, EncodingError, read_errors
 from cascade_srn.storage.limits import FILE_VARIABLE, LINE_VARIABLE, WORDS_VARIABLE, read_limits
 
 _CHUNK = 1 << 17
@@ -246,7 +246,7 @@ class WholeText(ContentRecords):
                     chunks.clear()
         except EncodingError as error:
             problem = error.problem.removeprefix(f"{self.file.address}: ")
-            return Record(0, 0, b"", BadValueError(problem, error.hint))
+            return Record(0, 0, b"", BadValueError(problem, error.hint, option=error.option))
         except read_errors() as error:
             raise damaged(self.file.address, error) from error
         if n_bytes <= self._limit:
@@ -267,4 +267,4 @@ def decode(record: Record, what: str) -> str:
         return str(record.value, "utf-8")
     except UnicodeDecodeError as error:
         byte = f"byte 0x{record.value[error.start]:02x} at position {error.start}"
-        raise BadValueError(f"the {what} is not UTF-8 ({byte})", UTF8_HINT) from error
+        raise BadValueError(f"the {what} is not UTF-8 ({byte})", ENCODING_HINT, option="encoding") from error

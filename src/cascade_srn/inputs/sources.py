@@ -16,9 +16,11 @@ from cascade_srn.inputs.fields import BadValueError, check_columns, read_id, rea
 from cascade_srn.inputs.find import TEXT_FORMATS, find_format, find_inputs, is_remote
 from cascade_srn.inputs.records import Record, Records, TextLines, WholeText, decode
 from cascade_srn.inputs.tables import open_records
+from cascade_srn.storage.files import check_encoding
 from cascade_srn.storage.limits import read_limits
 from cascade_srn.text.pdf import MAX_BYTES as MAX_PDF_BYTES
 from cascade_srn.text.pdf import is_pdf, parse_pdf
+from cascade_srn.text.pdf_layout import KEEPABLE
 from cascade_srn.text.presplit import given_sentences
 from cascade_srn.types import Document
 
@@ -69,6 +71,9 @@ class Sources:
         field: Field of a record with its text: a string, a list of sentences or a list of lists of words.
         output: Path that the run writes to, which is skipped in folders and patterns.
         keep: Fields of records to carry along.
+        encoding: Encoding of the text; None for UTF-8, or that of a byte-order mark.
+        keep_parts: Parts of PDF files to keep: "headers", "references".
+        tell: Called with a sentence about each file that is skipped, and about what is left out of a PDF.
     """
 
     def __init__(
@@ -80,11 +85,16 @@ class Sources:
         field: str = "text",
         id_field: str = "id",
         keep: Sequence[str] = (),
+        keep_parts: Sequence[str] = (),
         stdin: BinaryIO | None = None,
         output: Path | None = None,
+        encoding: str | None = None,
         tell: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         require_choice("per", per, UNITS_OF_TEXT)
+        check_encoding(encoding)
+        for name in keep_parts:
+            require_choice("keep_parts", name, KEEPABLE, option="keep_parts")
         self.inputs = find_inputs(arguments, _IN_FOLDERS, (*_IN_FOLDERS, *_TABLES), output=output, tell=tell)
         self._sizes = {path: _size(path) for path in self.inputs.values()}
         self.texts = list(texts)
@@ -92,9 +102,12 @@ class Sources:
         self.field = field
         self.id_field = id_field
         self.keep = tuple(keep)
+        self._encoding = encoding
         self.unseen = set(keep)
         """Fields to carry along that no record has had so far."""
+        self.keep_parts = tuple(keep_parts)
         self._stdin = stdin
+        self._tell = tell
 
     @property
     def n_bytes(self) -> int | None:
@@ -133,6 +146,7 @@ class Sources:
             stream=stream,
             # A character has at most four bytes.
             max_bytes=max(MAX_PDF_BYTES, 4 * read_limits().document_characters),
+            encoding=self._encoding,
         )
 
     def _check_columns(self, path: str | None, records: Records) -> None:
@@ -143,7 +157,7 @@ class Sources:
     def _parse(self, name: str, place: Place, records: Records, record: Record, position: int) -> Text | Unreadable:
         try:
             if isinstance(records, WholeText):
-                text = _read_file(place.file, record)
+                text = self._read_file(place.file, record)
                 read_limits().check_text(text, place)
                 return Text(name, text, place.file, position)
             values = records.parse(record)
@@ -159,6 +173,15 @@ class Sources:
             return Unreadable(refused.error, position)
         except DataError as error:
             return Unreadable(error, position)
+
+    def _read_file(self, path: str, record: Record) -> str:
+        # Standard input and pipes have no suffix.
+        if record.problem is not None or not (find_format(path) == "pdf" or is_pdf(record.value)):
+            return decode(record, "text")
+        pdf = parse_pdf(record.value, path, self.keep_parts)
+        if pdf.left_out:
+            self._tell(f"{path}: left out {pdf.describe_left_out()}; --keep-parts keeps them")
+        return pdf.text
 
     def _read_text(self, values: Mapping[str, Any], id: str, place: Place) -> str | Document:
         given = values.get(self.field)
@@ -177,13 +200,6 @@ def _find_place(path: str | None, records: Records, record: Record) -> Place:
         return Place(path or _STDIN_NAME)
     where = f"line {record.line}" if record.line else f"row {records.number}"
     return Place(path or _STDIN_NAME, where)
-
-
-def _read_file(path: str, record: Record) -> str:
-    # Standard input and pipes have no suffix.
-    if record.problem is None and (find_format(path) == "pdf" or is_pdf(record.value)):
-        return parse_pdf(record.value, path)
-    return decode(record, "text")
 
 
 def _size(path: str | None) -> int | None:

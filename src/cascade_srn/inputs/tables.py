@@ -212,6 +212,7 @@ def open_records(
     *,
     stream: BinaryIO | None = None,
     max_bytes: int | None = None,
+    encoding: str | None = None,
 ) -> Records:
     """Open a file of a known format to read its records.
 
@@ -221,10 +222,11 @@ def open_records(
         names: Names of the fields to read, the one with the text first.
         stream: Open stream to read instead of the file.
         max_bytes: Size limit of a file that is one record; None for that of a line.
+        encoding: Encoding of the text; None for UTF-8, or that of a byte-order mark.
     """
     if format == "parquet" and stream is None:
         return ParquetRows(cast(BinaryIO, RawFile(address, at_random=True)), address, names)
-    file = OpenFile(address, stream=stream)
+    file = OpenFile(address, stream=stream, encoding=encoding)
     try:
         return read_records(file, format, names[0], max_bytes)
     except BaseException:

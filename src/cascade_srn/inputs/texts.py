@@ -25,14 +25,16 @@ def find_texts(paths: Sequence[str | Path]) -> list[Path]:
     return list(found.values())
 
 
-def read_texts(paths: Sequence[Path], *, field: str = "text") -> Iterator[str]:
+def read_texts(paths: Sequence[Path], *, field: str = "text", encoding: str | None = None) -> Iterator[str]:
     """Yield the documents of files: paragraphs of plain text, and one field of each JSON line.
+
+    ``encoding`` is None for UTF-8, or that of a byte-order mark.
 
     Raises:
         DataError: A file or a record cannot be read.
     """
     for path in map(str, paths):
-        with OpenFile(path) as file:
+        with OpenFile(path, encoding=encoding) as file:
             yield from _read_json_lines(file, field) if find_format(path) == "jsonl" else _read_paragraphs(file)
 
 

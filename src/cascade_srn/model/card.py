@@ -54,6 +54,8 @@ class CardDetails:
     language: tuple[str, ...] = ()  # Codes of the languages, such as "en"
     scores: tuple[CardScore, ...] = ()  # Scores, the most important ones first
     score_notes: tuple[str, ...] = ()  # Sentences about them
+    # F1 on text with noise: by kind of noise, and by name of the task
+    noise: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     data: tuple[Mapping[str, str], ...] = ()  # Rows of a table about the data, by column
     labels: tuple[CardLabel, ...] = ()  # Labels with counts
     settings: Mapping[str, Any] = field(default_factory=dict)  # Training settings
@@ -127,6 +129,10 @@ def _sections(settings: ModelSettings, details: CardDetails) -> Iterator[str]:
             [("data", "task", "protocol", "precision", "recall", "F1", "95 % interval of F1"), *_rows(details.scores)]
         )
         yield from filter(None, [" ".join(details.score_notes)])
+    if details.noise:
+        yield "## Robustness"
+        yield "F1 on dev, from text: clean, and with noise."
+        yield _noise_table(details.noise)
     if details.data:
         columns = list(dict.fromkeys(name for row in details.data for name in row))
         yield "## Data"
@@ -160,6 +166,13 @@ def _rows(scores: Iterable[CardScore]) -> Iterator[tuple[str, ...]]:
             "" if score.interval is None else "{:.1f} to {:.1f}".format(*(100 * value for value in score.interval))
         )
         yield score.data, score.task, score.protocol, *figures, interval
+
+
+def _noise_table(noise: Mapping[str, Mapping[str, float]]) -> str:
+    """Return a Markdown table of F1 by kind of noise and task."""
+    tasks = next(iter(noise.values()))
+    rows = [[kind, *(f"{100 * row[task]:.1f}" for task in tasks)] for kind, row in noise.items()]
+    return _table([["noise", *tasks], *rows])
 
 
 def _labels_table(labels: Sequence[CardLabel]) -> str:

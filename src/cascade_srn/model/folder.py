@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import lzma
 import math
 import os
 import stat
@@ -19,6 +20,7 @@ from safetensors import SafetensorError, safe_open
 
 from cascade_srn.config import ModelSettings, require_choice
 from cascade_srn.errors import CascadeError, ModelError
+from cascade_srn.inference.precision import PrecisionLike, PrecisionRecord, number_format
 from cascade_srn.runs.resources import may_have_gpu
 from cascade_srn.schema import Schema
 from cascade_srn.storage.files import checksum, file_crc32
@@ -28,6 +30,10 @@ CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "READ
 # A PyTorch model with these two files beside its weights also runs without torch.
 ENCODER_FILE, LIGHT_FILE = "encoder.onnx", "light.json"
 TOKENIZER_FILE = "tokenizer.json"
+# Predictions on calibration documents, without text (:mod:`cascade_srn.inference.precision`).
+PRECISION_FILE = "precision.json.xz"
+# Larger statistics, in bytes, are cut, and refused. A million predictions take a third of this.
+_MAX_PRECISION = 1 << 26
 LIGHT_NEEDS = (ENCODER_FILE, TOKENIZER_FILE, WEIGHTS_FILE)
 """Files that a model without torch is read from, besides its configuration."""
 # The section of config.json with the SHA-256 of the other files of the folder, by name.
@@ -144,6 +150,33 @@ def read_light(folder: Path) -> dict[str, Any] | None:
     return section if isinstance(section, dict) else {}
 
 
+def read_precision(folder: Path) -> PrecisionRecord | None:
+    """Return the precision statistics in a model folder, or None if there are none.
+
+    Raises:
+        ModelError: The file cannot be read.
+    """
+    path = folder / PRECISION_FILE
+    if not path.is_file():
+        return None
+    try:
+        decompress = lzma.LZMADecompressor(memlimit=_MAX_PRECISION).decompress
+        values = json.loads(decompress(path.read_bytes(), max_length=_MAX_PRECISION))
+    except (OSError, ValueError, lzma.LZMAError, RecursionError) as error:
+        raise ModelError(f"{str(path)!r} cannot be read ({type(error).__name__}: {error})", COPY_AGAIN) from error
+    return PrecisionRecord.from_dict(values)
+
+
+def write_precision(folder: Path, record: PrecisionRecord | None) -> None:
+    """Write precision statistics to a model folder, or remove those that are there."""
+    path = folder / PRECISION_FILE
+    if record is None:
+        path.unlink(missing_ok=True)
+    else:
+        text = json.dumps(record.to_dict(), separators=(",", ":"))
+        path.write_bytes(lzma.compress(text.encode()))
+
+
 def find_changed(folder: Path, light: Mapping[str, Any]) -> str | None:
     """Return the first file that is missing or not that of ``light.json``, by its CRC-32; None if there is none.
 
@@ -175,7 +208,9 @@ def find_light_problem(folder: Path) -> tuple[str, str] | None:
     return changed, f"{changed} is not the file that {LIGHT_FILE} was made for"
 
 
-def runs_light(folder: Path, device: str = "auto", precision: str = "auto", runtime: str | None = None) -> bool:
+def runs_light(
+    folder: Path, device: str = "auto", precision: PrecisionLike = "auto", runtime: str | None = None
+) -> bool:
     """Return whether a model runs in the light runtime here, and not in torch.
 
     Exported models do. A PyTorch model with ``light.json`` does so without torch, and on a CPU in float32, where the
@@ -184,7 +219,7 @@ def runs_light(folder: Path, device: str = "auto", precision: str = "auto", runt
     Args:
         folder: Folder of the model.
         device: Name of the device.
-        precision: Precision of the pretrained encoder.
+        precision: Precision of the pretrained encoder. Levels of precision of the results are ignored.
         runtime: "torch" for models that run in both, or "auto". None: ``CASCADE_SRN_RUNTIME``, else "auto".
 
     Raises:
@@ -194,6 +229,7 @@ def runs_light(folder: Path, device: str = "auto", precision: str = "auto", runt
         runtime = os.environ.get(_RUNTIME_VARIABLE) or "auto"
         require_choice(f"the variable {_RUNTIME_VARIABLE}", runtime, RUNTIMES)
     require_choice("runtime", runtime, RUNTIMES, option="runtime")
+    precision = number_format(precision)
     if read_export(folder) is not None:
         return True
     # If one of them is missing, the loader reports it.
@@ -221,14 +257,15 @@ def _is_installed(name: str) -> bool:
 def model_checksum(folder: Path, known: Mapping[str, str] | None = None) -> str:
     """Return the SHA-256 of all files of a model but its card, which can be edited without changing results.
 
-    The files that let a PyTorch model run without torch do not change results either.
+    The files that let a PyTorch model run without torch do not change results either, nor does ``precision.json.xz``,
+    unless a precision is asked for.
 
     Args:
         folder: The folder of the model.
         known: SHA-256 by file name, of files that need not be read.
     """
     digest = hashlib.sha256()
-    left_out = {CARD_FILE} if read_light(folder) is None else {CARD_FILE, ENCODER_FILE, LIGHT_FILE}
+    left_out = {CARD_FILE, PRECISION_FILE} | (set() if read_light(folder) is None else {ENCODER_FILE, LIGHT_FILE})
     for path in sorted(folder.iterdir()):
         if path.is_file() and path.name not in left_out and not path.name.startswith("."):
             digest.update(f"{path.name} {(known or {}).get(path.name) or checksum(path)}\n".encode())

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from cascade_srn.config import ModelSettings
 from cascade_srn.errors import ModelError
 from cascade_srn.model.card import FOLDER_IN_CARD, summarize
@@ -213,6 +215,17 @@ def _cached_models() -> list[tuple[str, Path]]:
         if repository.repo_type == "model" and newest and is_model(newest[0].snapshot_path):
             found.append((repository.repo_id, newest[0].snapshot_path))
     return sorted(found)
+
+
+def read_languages(folder: Path) -> tuple[str, ...]:
+    """Return the languages that the card of a model folder names, such as ``("en",)``; none if it names none."""
+    header = re.match(r"---\n(.*?)\n---", _read_card(folder / CARD_FILE), re.DOTALL)
+    try:
+        values = yaml.safe_load(header[1]) if header else {}
+    except yaml.YAMLError:
+        return ()
+    given = values.get("language", ()) if isinstance(values, dict) else ()
+    return (given,) if isinstance(given, str) else tuple(map(str, given or ()))
 
 
 def _read_card(path: Path) -> str:

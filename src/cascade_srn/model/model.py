@@ -21,6 +21,7 @@ from cascade_srn.encoder.pieces import WordPieces, piece_limit
 from cascade_srn.encoder.pretrained import add_markers, encoder_from_config, load_encoder, load_tokenizer, reuse_casts
 from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.inference.cascade_search import Search, SearchSettings
+from cascade_srn.inference.precision import PrecisionRecord
 from cascade_srn.inference.predictor import BaseModel
 from cascade_srn.model.build import BatchMaker, ModelFamily, family_of
 from cascade_srn.model.folder import (
@@ -33,7 +34,9 @@ from cascade_srn.model.folder import (
     check_files,
     read_config,
     read_export,
+    read_precision,
     stored_weights,
+    write_precision,
 )
 from cascade_srn.network.batch import Collator
 from cascade_srn.network.cascade import Cascade, Network
@@ -97,6 +100,7 @@ class Model(BaseModel):
         tokenizer: The tokenizer of the pretrained encoder, with the markers of the family.
         network: The weights, as a module that computes the loss of a batch.
         stored: The card and the types of the weights in the folder that the model was loaded from, for :meth:`save`.
+        precision_record: Predictions on calibration documents, from which a precision can be promised.
 
     Example:
         >>> model = extractor.model
@@ -109,6 +113,7 @@ class Model(BaseModel):
     tokenizer: Any
     network: Network
     stored: StoredModel | None = field(default=None, compare=False, repr=False)
+    precision_record: PrecisionRecord | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def create(cls, settings: ModelSettings, schema: Schema, *, seed: int = 0) -> Model:
@@ -289,6 +294,7 @@ class Model(BaseModel):
             config[CHECKSUMS] = {path.name: checksum(path) for path in sorted(target.iterdir()) if path.is_file()}
             (target / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
             (target / CARD_FILE).write_text(self._card(encoder.name) if card is None else card, encoding="utf-8")
+            write_precision(target, self.precision_record)
 
     def _card(self, encoder: str) -> str:
         """Return the card that the model was loaded with, or a short one."""
@@ -300,7 +306,8 @@ class Model(BaseModel):
         return model_card(self.settings, self.schema, encoder)
 
     def forget_card(self) -> None:
-        """Save the model without the card that it was loaded with, because its weights are trained."""
+        """Save the model without the card and statistics that it was loaded with, because its weights are trained."""
+        object.__setattr__(self, "precision_record", None)
         if self.stored is not None:
             object.__setattr__(self, "stored", replace(self.stored, card=None))
 
@@ -342,7 +349,7 @@ class Model(BaseModel):
             network = build()
         _load_weights(network, folder / WEIGHTS_FILE)
         origin = StoredModel.read(folder, settings, found, {name: dtype for name, (_, dtype) in stored.items()})
-        return cls(settings, found, load_tokenizer(str(folder)), network.eval(), origin)
+        return cls(settings, found, load_tokenizer(str(folder)), network.eval(), origin, read_precision(folder))
 
 
 def _check_expectations(

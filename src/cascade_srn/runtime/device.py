@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cascade_srn.errors import ConfigError
+from cascade_srn.inference.precision import PrecisionLike
 from cascade_srn.model.folder import missing_for_torch, read_export, runs_light
 from cascade_srn.runs.device import find_device
 from cascade_srn.runs.resources import available_memory, count_cores, may_have_gpu
@@ -30,7 +31,7 @@ CORES_PER_GPU_WORKER = 2
 _GPU_WORKER_BYTES = 3_000_000_000
 
 
-def find_model_device(name: str, model: Path, precision: str = "auto") -> torch.device | str:
+def find_model_device(name: str, model: Path, precision: PrecisionLike = "auto") -> torch.device | str:
     """Return the device of the model in a folder, or its name if torch does not run it in this ``precision``."""
     if not runs_light(model, name, precision):
         return find_device(name)
@@ -40,7 +41,9 @@ def find_model_device(name: str, model: Path, precision: str = "auto") -> torch.
     return name
 
 
-def set_threads(n_threads: int, model: Path | None = None, device: str = "auto", precision: str = "auto") -> None:
+def set_threads(
+    n_threads: int, model: Path | None = None, device: str = "auto", precision: PrecisionLike = "auto"
+) -> None:
     """Set the number of CPU threads, before the model in a folder is loaded. None: any model."""
     os.environ[_THREADS] = str(n_threads)
     if missing_for_torch() or (model is not None and runs_light(model, device, precision)):
@@ -51,7 +54,9 @@ def set_threads(n_threads: int, model: Path | None = None, device: str = "auto",
 
 
 @contextmanager
-def using_threads(n_threads: int, model: Path, device: str = "auto", precision: str = "auto") -> Iterator[None]:
+def using_threads(
+    n_threads: int, model: Path, device: str = "auto", precision: PrecisionLike = "auto"
+) -> Iterator[None]:
     """Use this number of CPU threads for a model that is loaded in this block."""
     given = os.environ.get(_THREADS)
     torch_threads = None

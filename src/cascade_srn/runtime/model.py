@@ -24,6 +24,7 @@ from cascade_srn.encoder.tokenizing import SpecialPieces
 from cascade_srn.encoder.windows import Integers
 from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.inference.cascade_search import CascadeSearch, SearchSettings
+from cascade_srn.inference.precision import PrecisionRecord
 from cascade_srn.inference.predictor import BaseModel
 from cascade_srn.model.folder import (
     COPY_AGAIN,
@@ -36,6 +37,7 @@ from cascade_srn.model.folder import (
     read_config,
     read_export,
     read_light,
+    read_precision,
     read_tensors,
 )
 from cascade_srn.network.examples import RowCollator
@@ -60,6 +62,7 @@ class LightModel(BaseModel):
     rows: RowCollator  # Makes rows for the encoder
     precision: str = "float32"  # "float32" or "int8", that of the encoder
     is_exported: bool = True  # Whether the model runs without torch only
+    precision_record: PrecisionRecord | None = None  # Predictions on calibration documents
 
     @classmethod
     def load(cls, folder: str | Path) -> LightModel:
@@ -114,7 +117,8 @@ class LightModel(BaseModel):
                 f"the exported model in {str(folder)!r} cannot be read ({type(error).__name__}: {error})", COPY_AGAIN
             ) from error
         rows = RowCollator(pieces, markers, schema, settings.fusion)
-        return cls(settings, schema, network, rows, str(export.get("precision")), exported is not None)
+        precision, record = str(export.get("precision")), read_precision(folder)
+        return cls(settings, schema, network, rows, precision, exported is not None, record)
 
     @property
     def collator(self) -> RowCollator:

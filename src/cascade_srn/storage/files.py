@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
-from cascade_srn.errors import DataError, require
+from cascade_srn.errors import ConfigError, DataError, require, short_repr
 from cascade_srn.storage.limits import FILE_VARIABLE, read_limits
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+# The beginnings of files that are not converted: UTF-8 with a mark, PDF, Parquet.
+_KEPT = (codecs.BOM_UTF8, b"%PDF-", b"PAR1")
 
 
 def is_compressed(path: Path) -> bool:
@@ -46,29 +48,52 @@ def plain_name(path: Path) -> Path:
 
 
 @contextmanager
-def decompress(path: Path, on_disk: BinaryIO) -> Iterator[IO[bytes]]:
+def decompress(path: Path, on_disk: BinaryIO, encoding: str | None = None) -> Iterator[IO[bytes]]:
     """Yield the decompressed content of an open file, or the file itself if its suffix is not one of a compression.
 
-    Text in UTF-16 or UTF-32 with a byte-order mark is converted to UTF-8. Reading raises a :class:`DataError` if the
-    content exceeds the limit of the compression ratio.
+    Text in another encoding is converted by :func:`convert_to_utf8`. Reading raises a :class:`DataError` if the content
+    exceeds the limit of the compression ratio.
     """
     if not is_compressed(path):
-        yield convert_to_utf8(path, on_disk)
+        yield convert_to_utf8(path, on_disk, encoding)
         return
     with decompress_as(path.suffix.lower(), on_disk, str(path)) as handle:
-        yield convert_to_utf8(path, handle)
+        yield convert_to_utf8(path, handle, encoding)
 
 
-def convert_to_utf8(path: Path | str, handle: IO[bytes]) -> IO[bytes]:
-    """Return a stream of UTF-8 if an open file starts with the byte-order mark of UTF-16 or UTF-32, else the file."""
+def check_encoding(name: str | None) -> None:
+    """Raise ConfigError if a name is not that of an encoding of text."""
+    try:
+        known = name is None or codecs.lookup(name)._is_text_encoding
+    except (LookupError, TypeError, ValueError):
+        known = False
+    if not known:
+        raise ConfigError(
+            f"the encoding {short_repr(name)} does not exist", "Use a name such as cp1252 or utf-16", option="encoding"
+        )
+
+
+def convert_to_utf8(path: Path | str, handle: IO[bytes], encoding: str | None = None) -> IO[bytes]:
+    """Return a stream of UTF-8 for an open file, or the file itself if there is nothing to convert.
+
+    Args:
+        path: The file, for messages.
+        handle: The open file.
+        encoding: Its encoding; None for UTF-8. The byte-order mark of UTF-8, UTF-16 or UTF-32 takes precedence. PDF and
+            Parquet are not converted.
+    """
     if not isinstance(handle, io.BufferedReader):
         return handle
     try:
-        start = handle.peek(4)[:4]
+        start = handle.peek(5)[:5]
     except read_errors():
         return handle  # the first read reports it
-    encoding = next((name for mark, name in _BYTE_ORDER_MARKS.items() if start.startswith(mark)), None)
-    return handle if encoding is None else io.BufferedReader(_Converter(path, handle, encoding), _CHUNK)
+    marked = next((name for mark, name in _BYTE_ORDER_MARKS.items() if start.startswith(mark)), None)
+    if marked is not None:
+        return io.BufferedReader(_Converter(path, handle, marked, is_marked=True), _CHUNK)
+    if encoding is None or codecs.lookup(encoding).name == "utf-8" or start.startswith(_KEPT):
+        return handle
+    return io.BufferedReader(_Converter(path, handle, encoding), _CHUNK)
 
 
 @contextmanager
@@ -127,20 +152,22 @@ class _RatioGuard(io.RawIOBase):
         return len(data)
 
 
-UTF8_HINT = "Save the file as UTF-8, for example with iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW-FILE"
+ENCODING_HINT = "Name its encoding, such as cp1252, or save it as UTF-8"
+"""Hint of the option ``encoding``."""
 
 
 class EncodingError(DataError):
-    """A file has the byte-order mark of an encoding, but is not in that encoding."""
+    """A file is not in the encoding of its byte-order mark, or in the given one."""
 
 
 class _Converter(io.RawIOBase):
     """Content of a file in another encoding as UTF-8, without the byte-order mark."""
 
-    def __init__(self, path: Path | str, handle: IO[bytes], encoding: str) -> None:
+    def __init__(self, path: Path | str, handle: IO[bytes], encoding: str, *, is_marked: bool = False) -> None:
         self._path = path
         self._handle = handle
         self._encoding = encoding
+        self._is_marked = is_marked
         self._decoder = codecs.getincrementaldecoder(encoding)()
         self._converted = b""
 
@@ -155,17 +182,20 @@ class _Converter(io.RawIOBase):
             try:
                 self._converted = self._decoder.decode(data, final=is_end).encode()
             except UnicodeError as error:
-                name = self._encoding.upper()
-                raise EncodingError(
-                    f"{self._path}: the file starts with the byte-order mark of {name}, but is not {name} "
-                    f"({getattr(error, 'reason', error)})",
-                    "Save the file as UTF-8",
-                ) from None
+                raise self._refuse(getattr(error, "reason", str(error))) from None
         with memoryview(buffer) as view:
             n_bytes = min(len(view), len(self._converted))
             view[:n_bytes] = self._converted[:n_bytes]
         self._converted = self._converted[n_bytes:]
         return n_bytes
+
+    def _refuse(self, reason: str) -> EncodingError:
+        if not self._is_marked:
+            problem = f"{self._path}: the text is not in the encoding {self._encoding} ({reason})"
+            return EncodingError(problem, "Name another one", option="encoding")
+        name = self._encoding.upper()
+        problem = f"{self._path}: the file starts with the byte-order mark of {name}, but is not {name} ({reason})"
+        return EncodingError(problem, "Save the file as UTF-8")
 
 
 def read_whole(path: Path, handle: IO[bytes]) -> bytes:

@@ -33,6 +33,8 @@ _JOINERS = str.maketrans("", "", "\u200c\u200d")
 
 # A hyphen at the end of a line. Hyphens that are not soft may belong to the word.
 _HYPHENATION = re.compile(r"([-\u2010\u2011\u00ad])[^\S\r\n\x85\u2028]*+[\r\n\x85\u2028]\s*+")
+# Words with such hyphens.
+_HYPHENATED = re.compile(r"\S++(?:(?<=[-\u2010\u2011\u00ad])[^\S\r\n\x85\u2028]*+[\r\n\x85\u2028]\s*+\S++)++")
 
 
 def _names(names: str) -> frozenset[str]:
@@ -95,6 +97,18 @@ def model_form(word: str) -> str:
     # Joiners distinguish words of some scripts, and are noise in others.
     bare = form.translate(_JOINERS)
     return bare if bare.isascii() else unicodedata.normalize("NFC", form)
+
+
+def join_hyphenated(text: str) -> str:
+    r"""Join the words of a text that are hyphenated at the end of lines. Other line breaks stay.
+
+    Example:
+        >>> join_hyphenated("GPU optimiza-\ntions of\nBERT-\nbase")
+        'GPU optimizations of\nBERT-base'
+    """
+    if text.isprintable():
+        return text
+    return _HYPHENATED.sub(lambda match: _join_lines(match[0]), text)
 
 
 def _join_lines(word: str) -> str:

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from cascade_srn.evaluation.comparison import Bootstrap, count_units, f1_intervals
+from cascade_srn.evaluation.from_text import rebuild_text
+from cascade_srn.evaluation.noise import CLEAN, KINDS, NOISE_TASKS, score_noise
 from cascade_srn.evaluation.scores import Scores, score
+from cascade_srn.extractor import Extractor
 from cascade_srn.model.card import CardDetails, CardLabel, CardScore, model_card
 from cascade_srn.model.model import Model
 from cascade_srn.network.examples import examples_of
@@ -49,6 +52,16 @@ def score_split(model: Model, documents: Sequence[Document]) -> SplitResult:
     return SplitResult(scores, {task: (low, high) for task, (low, high) in zip(TASKS, bounds, strict=True)})
 
 
+def score_with_noise(model: Model, documents: Sequence[Document]) -> dict[str, dict[str, float]]:
+    """Return the F1 on clean text and with each kind of noise, by task."""
+    extractor, texts = Extractor(model), [rebuild_text(document) for document in documents]
+    found = {kind: score_noise(extractor, texts, kind) for kind in (CLEAN, *KINDS)}
+    return {
+        kind: {name: getattr(scores, task).counts.f1 for task, name in NOISE_TASKS.items()}
+        for kind, scores in found.items()
+    }
+
+
 def training_card(
     model: Model, recipe: Recipe, corpus: Corpus, results: Mapping[str, SplitResult], summary: Mapping[str, Any]
 ) -> str:
@@ -61,6 +74,7 @@ def training_card(
         language=tuple(code.strip() for code in (card.language or "").split(",") if code.strip()),
         scores=tuple(_scores(results)),
         score_notes=tuple(_score_notes(results, corpus)),
+        noise=summary.get("noise", {}),
         data=tuple(_data(summary["data"])),
         labels=tuple(_labels(corpus, model.schema, joint=model.settings.joint, examples=card.examples)),
         settings=_settings(summary["recipe"]),

@@ -149,7 +149,7 @@ def read_corpus(settings: DataSettings) -> Corpus:
         own, schema = schema, check_teacher_schema(labelled.schema, schema, settings)
         # Constraints of the recipe take precedence over those of the teachers.
         schema = replace(schema, constraints={**schema.constraints, **own.constraints})
-    schema = schema.learn_pairs(splits["train"].documents, settings.min_pair_count)
+    schema = schema.learn_constraints(splits["train"].documents, settings.min_pair_count)
     return Corpus(splits, schema, labelled)
 
 

@@ -129,7 +129,11 @@ class Loop:
                     return n_sentences, n_words
 
     def _batch_at(self, seen: int) -> Picked:
-        return Picked(self.material, self.loop_state.order[seen : seen + self.settings.batch_size])
+        settings = self.settings
+        numbers = self.loop_state.order[seen : seen + settings.batch_size]
+        # The same noise after a resumption.
+        key = f"{settings.seed} {self.loop_state.epoch}"
+        return Picked(self.material, numbers, noise=settings.noise, key=key)
 
     def _begin_epoch(self) -> None:
         self.loop_state.epoch += 1

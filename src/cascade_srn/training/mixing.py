@@ -3,12 +3,14 @@
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cascade_srn.errors import ConfigError, DataError
+from cascade_srn.evaluation.noise import KINDS, noisy_sentence
 from cascade_srn.network.examples import Example
 from cascade_srn.training.labelled import LabelledText
 from cascade_srn.training.settings import DistillationSettings
@@ -138,10 +140,13 @@ Material = Gold | Mixture
 
 
 class Picked(Sequence[Example]):
-    """Sentences by their numbers, built on demand so that the thread that collates a batch does the work."""
+    """Sentences by their numbers, built on demand so that the thread that collates a batch does the work.
 
-    def __init__(self, material: Material, numbers: Sequence[int]) -> None:
-        self.material, self.numbers = material, numbers
+    A share of them, ``noise``, gets a random kind of noise, which depends on ``key`` and the number.
+    """
+
+    def __init__(self, material: Material, numbers: Sequence[int], *, noise: float = 0.0, key: str = "") -> None:
+        self.material, self.numbers, self.noise, self.key = material, numbers, noise, key
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -152,9 +157,19 @@ class Picked(Sequence[Example]):
     def __getitem__(self, at: slice) -> list[Example]: ...
     def __getitem__(self, at: int | slice) -> Example | list[Example]:
         if isinstance(at, slice):
-            return [self.material.example(number) for number in self.numbers[at]]
-        return self.material.example(self.numbers[at])
+            return [self._example(number) for number in self.numbers[at]]
+        return self._example(self.numbers[at])
+
+    def _example(self, number: int) -> Example:
+        example = self.material.example(number)
+        if not self.noise or example.soft is not None:  # probabilities of teachers belong to the words they saw
+            return example
+        rng = random.Random(f"{self.key} {number}")
+        if rng.random() >= self.noise:
+            return example
+        sentence = noisy_sentence(example.sentence, rng.choice(KINDS), rng)
+        return replace(example, sentence=sentence) if len(sentence) else example
 
     def lengths(self) -> list[int]:
-        """Return the number of words of each sentence."""
+        """Return the number of words of each sentence, without noise."""
         return [self.material.n_words(number) for number in self.numbers]

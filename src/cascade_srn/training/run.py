@@ -15,6 +15,7 @@ from cascade_srn.config import FRESH, ModelSettings, SearchLimits
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.evaluation.calibration.calibrate import calibrate
+from cascade_srn.evaluation.calibration.precision import measure_precision
 from cascade_srn.model.folder import CARD_FILE
 from cascade_srn.model.model import Model
 from cascade_srn.model.start import OPTION, Start
@@ -23,7 +24,7 @@ from cascade_srn.runs.environment import RunContext, shareable
 from cascade_srn.runs.folder import SUMMARY
 from cascade_srn.storage.atomic import leaving_no_folders
 from cascade_srn.text.forms import model_words
-from cascade_srn.training.card import score_split, training_card
+from cascade_srn.training.card import score_split, score_with_noise, training_card
 from cascade_srn.training.checkpoint import load_state, save_state
 from cascade_srn.training.corpus import Corpus, read_corpus, training_examples
 from cascade_srn.training.defaults import default_training
@@ -294,6 +295,7 @@ class Run:
                 "recipe": self.recipe.to_dict(),
                 "seed": self.recipe.training.seed,
                 **{split: result.scores.to_dict() for split, result in results.items()},
+                **self._score_noise(best),
                 "thresholds": best.settings.thresholds.to_dict(),
                 "temperatures": best.settings.temperatures.to_dict(),
                 "overlaps": best.overlaps,
@@ -314,6 +316,12 @@ class Run:
         self._locks.close()
         self.accelerator.wait_for_everyone()
 
+    def _score_noise(self, best: Model) -> dict[str, Any]:
+        """Return the scores with noise, if the model was trained with noise."""
+        if not self.recipe.training.noise or not self.corpus.dev:
+            return {}
+        return {"noise": score_with_noise(best, self.corpus.dev)}
+
     def _load_best(self) -> Model:
         """Load the best model, and calibrate it if the recipe says so."""
         model = Model.load(self.folder.best)
@@ -333,6 +341,7 @@ class Run:
                 by_label=self.recipe.training.calibrate_labels,
                 overlaps=initial.overlaps,
             )
+            model = replace(model, precision_record=measure_precision(model, self.corpus.dev))
             with self.folder.writing():
                 model.save(self.folder.best)
         return model

@@ -17,7 +17,7 @@ AUTO_TRACKER = "auto"
 _RANGES = (
     (1, math.inf, "epochs batch_size accumulation log_steps evaluate_every evaluate_steps patience"),
     (0, math.inf, "save_every save_steps learning_rate encoder_learning_rate weight_decay"),
-    (0, 1, "warmup corruption negatives masking"),
+    (0, 1, "warmup corruption negatives masking noise"),
     (0, MAX_SEED, "seed"),
 )
 _CHOICES = {"candidates": CANDIDATES, "precision": PRECISIONS, "schedule": SCHEDULES, "optimiser": OPTIMISERS}
@@ -46,6 +46,8 @@ class TrainingSettings(Settings):
         corruption: Share of the entities given to turns 2 and 3 that have a mistake, as they do in prediction.
         negatives: Share of the word pairs that are not a span to learn from, in all turns.
         masking: Share of the words that are masked in the input of the encoder.
+        noise: Share of the gold sentences of each epoch that get a random kind of noise, such as OCR errors
+            (:mod:`cascade_srn.evaluation.noise`). The card of the model then has scores with noise.
         precision: "float32"; "tf32", the fastest for small batches on a GPU; or "bf16", for large models and batches.
         cuda_graphs: Whether a GPU replays the encoder as CUDA graphs. This saves CPU time and uses more memory.
             Several processes that train one model do not use them.
@@ -77,6 +79,7 @@ class TrainingSettings(Settings):
     corruption: float = 0.0
     negatives: float = 1.0
     masking: float = 0.0
+    noise: float = 0.0
     precision: str = "float32"
     cuda_graphs: bool = True
     evaluate_every: int | None = 1

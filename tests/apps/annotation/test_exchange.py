@@ -188,8 +188,8 @@ def test_the_words_of_all_documents_are_limited(project, monkeypatch):
 
 def test_parts_of_one_document_are_limited_together(project):
     words = [[[at, at + 1] for at in range(60_000)]]
-    part = json.dumps({"id": "n", "text": "a" * 60_000, "words": words})
-    other = json.dumps({"id": "n", "text": "b" * 60_000, "words": words})
+    part = json.dumps({"id": "n", "text": "a" * 60_000, "sentences": words})
+    other = json.dumps({"id": "n", "text": "b" * 60_000, "sentences": words})
     with pytest.raises(DataError, match="more than 100,000 words"):
         import_upload(project, io.BytesIO(f"{part}\n{other}\n".encode()), "jsonl", "ben")
 

@@ -120,6 +120,15 @@ def test_awkward_files(tmp_path, name, shard_documents):
             assert (row.text, row.problem) == (text, "")
 
 
+@pytest.mark.parametrize("shard_documents", [1, 1000])
+def test_a_named_encoding(tmp_path, shard_documents):
+    (tmp_path / "a.jsonl").write_bytes('{"text": "é"}\n{"text": "ü"}\n'.encode("latin-1"))
+    write_parquet(tmp_path / "b.parquet", {"text": ["é"]})
+    paths = [str(tmp_path / "a.jsonl"), str(tmp_path / "b.parquet")]
+    rows = read(paths, shard_documents=shard_documents, encoding="latin-1")
+    assert [row.text for row in rows] == ["é", "ü", "é"]
+
+
 def _damaged(table, at=40):
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)

@@ -1,13 +1,14 @@
 """Progress reports: rates, the time left, and the lines of a display. The status of a job."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from tests.apps.corpus.jobs import run_here, save_model, texts, write_lines
 from tests.formats.other_processes import held_elsewhere
 
 from cascade_srn.apps.corpus import progress
-from cascade_srn.apps.corpus.progress import JobProgress, ProgressView, status
+from cascade_srn.apps.corpus.progress import JobProgress, ProgressView, ShardProgress, count_running, status
 from cascade_srn.errors import CascadeError
 
 
@@ -63,6 +64,33 @@ def test_a_log_gets_the_first_and_the_last_line():
     assert [row.to_file for row in rows] == [True, False, False, True]
     assert rows[0].line.endswith("starting")
     assert "0 errors  1 worker" in rows[1].line
+
+
+def test_documents_of_a_running_shard_count():
+    view = ProgressView()
+    for documents, seconds in ((0, 0.0), (5, 30.0), (15, 40.0), (25, 50.0)):
+        last = replace(report(0, seconds), n_documents_done=documents)
+        row = view.add(last)
+    assert row.completed == 25
+    assert view.rates(last).documents_per_second == pytest.approx(1)
+    assert "75 s left" in row.line
+
+
+def test_a_worker_counts_the_rows_of_its_shard(tmp_path, monkeypatch):
+    monkeypatch.setattr("cascade_srn.apps.corpus.progress.COUNT_SECONDS", 0.0)
+    scratch = tmp_path / ".run-1.tmp"
+    scratch.mkdir()
+    progress = ShardProgress(scratch, "00000-a")
+    assert count_running(tmp_path, {"00000-a"}).n_rows == 0
+    progress.begin(8, 400, 20)
+    for n_sentences, n_rows in ((5, 2), (10, 4), (20, 8)):
+        progress.update(n_sentences)
+        assert count_running(tmp_path, {"00000-a"}).n_rows == n_rows
+    progress.begin(4, 200, 10)
+    progress.update(25)
+    count = count_running(tmp_path, {"00000-a", "00001-b"})
+    assert (count.n_rows, count.n_words) == (10, 500)
+    assert count_running(tmp_path, {"00001-b"}).n_rows == 0
 
 
 # The status of an output folder.

@@ -89,7 +89,7 @@ def test_relations_refer_to_entities(folder, expected):
         found = [r for r in relations if r["document_id"] == row["document_id"]]
         assert [r["relation"] for r in found] == list(range(len(found)))
         known = expected[row["text"]].relations
-        assert [r["label"] for r in found] == [r.label for r in known]
+        assert [(r["label"], r["status"]) for r in found] == [(r.label, r.status) for r in known]
         assert [r["score"] for r in found] == pytest.approx([r.score for r in known], abs=1e-6)
 
 

@@ -44,6 +44,18 @@ def failing(predict, is_bad):
     return annotate
 
 
+def test_texts_in_another_language_are_noted_once_per_file(make, model):
+    german = "Wir stellen ein neues Verfahren vor, das Entitäten und Relationen aus Texten der Informatik liest. " * 3
+    card = model / "README.md"
+    before = card.read_text("utf-8")
+    card.write_text("---\nlanguage: en\n---\n", "utf-8")
+    worker, shard = make([german, *texts(2), german])
+    card.write_text(before, "utf-8")
+    with pytest.warns(UserWarning, match=r"^in\.jsonl: .* not in English") as noted:
+        worker.process(shard)
+    assert len(noted) == 1
+
+
 def test_documents_that_fail_are_errors_and_others_are_not(make, tmp_path, monkeypatch):
     worker, shard = make([*texts(5), "Bad one.", {"id": "x", "text": None}, "Worse one.", *texts(2, seed=1)])
     monkeypatch.setattr(worker, "_annotate", failing(worker._annotate, lambda text: "Bad" in text))

@@ -69,7 +69,7 @@ def test_bad_texts_are_reported_in_order_with_their_place(batch_words):
     assert (totals.documents, totals.bad) == (2, 3)
     assert sentences[0] == "first reason"
     assert sentences[1].startswith("place of h: ")
-    assert sentences[2] == "file, line 1: it does not fit. Shorten it (size)."
+    assert sentences[2] == "file, line 1: it does not fit. Shorten it (--size)."
     assert writer.ended == "finished"
 
 

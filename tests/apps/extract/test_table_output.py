@@ -6,7 +6,7 @@ import pytest
 from tests.drawing.sentences import DOCUMENT, HOSTILE, SCHEMA
 
 from cascade_srn import Document, Sentence, Span, Triple, read_documents
-from cascade_srn.apps.extract.table_output import TEXT_COLUMNS
+from cascade_srn.apps.extract.table_output import MORE_COLUMNS
 from cascade_srn.apps.extract.writers import StreamTarget, make_writer
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.from_text import split_characters
@@ -55,7 +55,7 @@ def test_spreadsheets_run_no_kept_field(tmp_path, format):
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_row_for_each_entity_and_relation(tmp_path, format):
     found = rows(written(tmp_path / f"a.{format}", FIRST, SECOND))
-    assert list(found[0]) == [*COLUMNS, *TEXT_COLUMNS]
+    assert list(found[0]) == [*COLUMNS, *MORE_COLUMNS]
     assert [(row["document"], row["entity_text"], row["relation"], row["tail_text"]) for row in found] == [
         ("a", "CRFs", None, None),
         ("a", "tagging", None, None),
@@ -63,6 +63,7 @@ def test_a_row_for_each_entity_and_relation(tmp_path, format):
         ("b", None, None, None),
     ]
     assert [float(row["score"] or 0) for row in found] == [0.75, 0.5, 0.25, 0]
+    assert [row["status"] for row in found] == [None, None, "asserted", None]
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -49,7 +49,8 @@ def random_document(rng, name):
         names = [f"[{rng.choice(NAMES)}/{rng.choice('MMMTDG')}]" for _ in range(rng.randint(1, 4))]
         pairs = {tuple(rng.sample(range(len(names)), 2)) for _ in range(rng.randrange(4)) if len(names) > 1}
         relations = [(a, rng.choice(RELATIONS), b, round(rng.random(), 2)) for a, b in sorted(pairs)]
-        sentences.append((" and ".join(names) + " .", relations))
+        between = rng.choice((" and ", " and ", " without ", " may be "))
+        sentences.append((between.join(names) + " .", relations))
     sentences += [(f"We use {definition} .", []) for definition in rng.sample(DEFINITIONS, rng.choice((0, 0, 1, 2)))]
     return document(name, *sentences)
 
@@ -68,6 +69,7 @@ def random_settings(rng, folder):
         acronyms=rng.random() < 0.8,
         fuzzy=rng.random() < 0.8,
         generic=rng.random() < 0.3,
+        keep=rng.choice(((), ("negated",), ("hedged", "negated"))),
         aliases=str(folder / "aliases.csv") if rng.random() < 0.5 else None,
         splits=str(folder / "splits.csv") if rng.random() < 0.5 else None,
         vocabulary=vocabulary,

@@ -4,6 +4,7 @@ import random
 import pytest
 from tests.apps.graph.documents import DOCUMENTS, document, write_lines
 
+from cascade_srn import Extractor
 from cascade_srn.apps.graph import GraphSettings, build, open_graph
 from cascade_srn.apps.graph.tables import STEPS, TABLES
 from cascade_srn.errors import ConfigError, DataError
@@ -194,6 +195,38 @@ def test_weak_relations_and_rare_edges_are_left_out(make):
         ("CRF", "USED-FOR", "named entity recognition"),
         ("CRF", "COMPARE", "LSTM"),
     }
+
+
+def test_relations_that_a_sentence_denies_or_considers_are_left_out_unless_wanted(make, tmp_path):
+    documents = [
+        document("a", ("[CRF/M] does not need [grammars/D] .", [(1, "USED-FOR", 0, 0.9)])),
+        document("b", ("[CRF/M] may improve [NER/T] .", [(0, "USED-FOR", 1, 0.9)])),
+        document("c", ("[CRF/M] improves [tagging/T] .", [(0, "USED-FOR", 1, 0.9)])),
+    ]
+    asserted, hedged = ("CRF", "USED-FOR", "tagging"), ("CRF", "USED-FOR", "NER")
+    assert set(edges(make(documents))) == {asserted}
+    assert set(edges(make(documents, keep=("hedged",)))) == {asserted, hedged}
+    everything = make(documents, keep=("negated", "hedged"))
+    assert len(edges(everything)) == 3
+    rows = everything.query("SELECT status FROM evidence ORDER BY document")
+    assert [row["status"] for row in rows] == ["negated", "hedged", "asserted"]
+    report = build(write_lines(documents, tmp_path / "a.jsonl"), tmp_path / "graph")
+    assert report.dropped == {"negated relations": 1, "hedged relations": 1}
+    with pytest.raises(ConfigError, match="keep"):
+        GraphSettings(keep=("denied",))
+
+
+def test_relations_below_a_promised_precision_are_left_out(make, tmp_path):
+    lowest = Extractor.from_pretrained(precision={"relations": 0.5}).min_scores.relations["PART-OF"]
+    promised = edges(make(precision="0.5"))
+    assert promised == edges(make(min_score=lowest)) != edges(make())
+    for precision, message in (("0.99", "highest level"), ("Task=0.7", "relations only"), ("high", "'high'")):
+        with pytest.raises(ConfigError, match=message):
+            make(precision=precision)
+    path = write_lines(DOCUMENTS, tmp_path / "others.jsonl")
+    path.write_text(path.read_text().replace('{"id"', '{"model": "%s", "id"' % ("0" * 64)))
+    with pytest.raises(DataError, match="from the model 000000000000"):
+        build(path, tmp_path / "graph", GraphSettings(precision="0.5"))
 
 
 def test_every_merge_has_a_reason(make):

@@ -108,6 +108,11 @@ def test_singular_of_words_in_s():
         assert singular(word) == word
 
 
+def test_words_that_end_a_line_are_joined():
+    assert display_form("GPU optimiza-\ntions of\nBERT-\nbase") == "GPU optimizations of BERT-base"
+    assert normalise("optimiza-\ntions") == normalise("optimization")
+
+
 def test_names_keep_their_apostrophes():
     assert display_form("the Krippendorff’s alpha,") == "Krippendorff’s alpha"
 

@@ -49,7 +49,7 @@ def test_mentions_with_one_name_are_one_entity(given):
     assert (relation.head, relation.label, relation.tail) == (entities[0], "used_for", entities[1])
     assert relation.properties() == {
         "sentence": "A tagger helps parsing.", "head_start": 2, "head_end": 8, "tail_start": 15,
-        "tail_end": 22, "n_mentions": 2, "score": 0.7,
+        "tail_end": 22, "n_mentions": 2, "status": "asserted", "score": 0.7,
     }  # fmt: skip
 
 

@@ -7,9 +7,12 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.apps.extract.models import model_folder
+from tests.apps.service.live import TEXT
+from tests.cli.conftest import run
 from tests.small_models import small_model
 
-from cascade_srn import Extractor
+from cascade_srn import Document, Extractor, Sentence, write_documents
 from cascade_srn.apps.service.messages import DocumentForm, ExtractRequest
 from cascade_srn.apps.web.settings import Limits
 from cascade_srn.cli.serve import serve
@@ -52,6 +55,26 @@ def test_its_json_matches_the_forms():
     request, response = re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL)
     assert len(ExtractRequest.model_validate_json(request).texts) == 2
     DocumentForm.model_validate_json(response)
+
+
+def test_all_documents_have_the_form_of_the_schema(service, extractor, tmp_path, capsys):
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "document.schema.json").read_text("utf-8")))
+    assert run("extract", "--text", TEXT, "--format", "jsonl", "--model", model_folder(), "--device", "cpu") == 0
+    line = json.loads(capsys.readouterr().out)
+    (answer,) = service.post("/extract", {"text": TEXT}).json()["documents"]
+    found = extractor.extract(TEXT)
+    write_documents([Document.from_sentences([Sentence.from_words(["a", "b"])], id="a"), found], tmp_path / "o.jsonl")
+    written = [json.loads(record) for record in (tmp_path / "o.jsonl").read_text("utf-8").splitlines()]
+    for record in (line, answer, found.to_dict(), *written):
+        schema.validate(record)
+    assert line["entities"]
+    assert found.relations
+    assert written[1] == found.to_dict()
+    assert Document.from_dict(line).to_dict() == {k: v for k, v in line.items() if k not in ("model", "version")}
+    assert service.post("/convert", {"document": line, "format": "brat"}).status_code == 200
+    with pytest.raises(jsonschema.ValidationError):
+        schema.validate({**answer, "entities": [{**answer["entities"][0], "score": 2}]})
 
 
 @pytest.mark.slow

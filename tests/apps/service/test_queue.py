@@ -13,8 +13,9 @@ from cascade_srn.apps.service.queue import (
     RequestTooLarge,
 )
 from cascade_srn.config import Thresholds
+from cascade_srn.inference.precision import MinScores
 from cascade_srn.network.examples import examples_of
-from cascade_srn.types import Document
+from cascade_srn.types import Document, Span
 
 
 def make_item(costs, words=1):
@@ -233,3 +234,13 @@ def test_dropping_while_a_batch_waits_to_fill(monkeypatch):
     monkeypatch.setattr(queue._changed, "wait_for", wait)
     assert slice_costs(queue.take(wait=600)) == [[12]]
     assert queue.n_texts == 0
+
+
+def test_only_predictions_with_the_promised_precision_are_returned():
+    item = make_item([1, 1])
+    item.min_scores = MinScores({"Task": 0.5}, {})
+    QueuedRequest([item])
+    pairs = zip(item.document.sentences, (0.6, 0.4), strict=True)
+    item.found = [sentence.annotated([Span(0, 1, "Task", score)], []) for sentence, score in pairs]
+    item.finish()
+    assert [entity.score for entity in item.outcome.entities] == [0.6]

@@ -42,6 +42,19 @@ def test_ports_in_use():
     assert caught.value.option == "port"
 
 
+@pytest.mark.skipif(not hasattr(socket, "TCP_DEFER_ACCEPT"), reason="this system has no such option")
+def test_a_silent_connection_is_not_accepted():
+    with listening_socket(FREE) as listening, socket.create_connection(listening.getsockname()):
+        with socket.create_connection(listening.getsockname()) as client:
+            client.sendall(b"GET")
+            accepted, address = listening.accept()
+            accepted.close()
+            assert address == client.getsockname()
+        listening.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
 @pytest.mark.parametrize(("hard", "asked"), [(None, 8192), (4096, 4096), (1 << 20, 8192)])
 def test_the_limit_of_open_files(monkeypatch, hard, asked):

@@ -77,11 +77,13 @@ def make_rows(path):
     path.write_bytes(draw_pdf(pages))
 
 
-def draw_pdf(pages):
+def draw_pdf(pages, matrix="", *, raw=False):
     """Return a PDF with texts in Courier at given places.
 
     Args:
         pages: Texts of each page, as x, y, size and text.
+        matrix: Text matrix instead of the places.
+        raw: The texts are operators of PDF.
     """
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
@@ -90,7 +92,7 @@ def draw_pdf(pages):
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Courier /Encoding /WinAnsiEncoding >>",
     ]
     for at, page in enumerate(pages):
-        content = zlib.compress("\n".join(_draw_text(*text) for text in page).encode("cp1252"), 9)
+        content = zlib.compress("\n".join(_draw_text(*text, matrix, raw) for text in page).encode("cp1252"), 9)
         objects += [
             b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 420 595] /Resources << /Font << /F 3 0 R >> >> "
             b"/Contents %d 0 R >>" % (5 + 2 * at),
@@ -105,10 +107,12 @@ def draw_pdf(pages):
     return data + b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1) + table + trailer
 
 
-def _draw_text(x, y, size, text):
+def _draw_text(x, y, size, text, matrix, raw):
+    if raw:
+        return f"BT /F {size} Tf 1 0 0 1 {x} {y} Tm {text} ET"
     escaped = text.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)")
     # A gap instead of a character, as LaTeX writes a space.
-    return f"BT /F {size} Tf 1 0 0 1 {x} {y} Tm [({') -600 ('.join(escaped.split())})] TJ ET"
+    return f"BT /F {size} Tf {matrix or f'1 0 0 1 {x} {y}'} Tm [({') -600 ('.join(escaped.split())})] TJ ET"
 
 
 def make_encrypted(path, source):

@@ -46,10 +46,12 @@ class ProjectInput:
         per: What a document of the raw text is: "auto", "file", "line" or "record".
         field: Field of records with the text.
         id_field: Field of records with the id of the document.
+        encoding: Encoding of raw text and data; None for UTF-8, or that of a byte-order mark.
         format: Format of the data; None to detect it.
         align: How to treat offsets of the data within words: "exact" or "expand".
         segmenter: Splits texts into sentences and words. None: rules for English.
         annotator: Name of the annotator of the data.
+        keep_parts: Parts of PDF files to keep: "headers", "references".
     """
 
     texts: Sequence[str] = ()
@@ -60,10 +62,12 @@ class ProjectInput:
     per: str = "auto"
     field: str = "text"
     id_field: str = "id"
+    encoding: str | None = None
     format: str | None = None
     align: Align = "exact"
     segmenter: Segmenter | None = None
     annotator: str = "imported"
+    keep_parts: Sequence[str] = ()
 
 
 def create_project(
@@ -129,13 +133,24 @@ def _with_words(documents: Iterable[Document], tell: Callable[[str], None]) -> I
 
 def _read_data(given: ProjectInput) -> Iterable[Document]:
     for path in given.data:
-        yield from read_documents(path, given.format, align=given.align, segmenter=given.segmenter)
+        yield from read_documents(
+            path, given.format, align=given.align, segmenter=given.segmenter, encoding=given.encoding
+        )
 
 
 def _read_texts(given: ProjectInput, tell: Callable[[str], None]) -> Iterable[Document]:
     if not given.texts:
         return
-    for source in Sources(given.texts, per=given.per, field=given.field, id_field=given.id_field, tell=tell):
+    sources = Sources(
+        given.texts,
+        per=given.per,
+        field=given.field,
+        id_field=given.id_field,
+        encoding=given.encoding,
+        keep_parts=given.keep_parts,
+        tell=tell,
+    )
+    for source in sources:
         if isinstance(source, Unreadable):
             tell(f"skipped {source.reason}")
         elif isinstance(source.text, Document):

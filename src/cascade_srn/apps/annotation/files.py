@@ -132,7 +132,7 @@ def read_stored_documents(records: Iterable[dict[str, Any]]) -> Iterator[Documen
 def document_line(document: Document) -> str:
     """Return the line of a document, without annotations."""
     record = to_record(document)
-    return f"{to_json({key: record[key] for key in ('id', 'text', 'words')})}\n"
+    return f"{to_json({key: record[key] for key in ('id', 'text', 'sentences')})}\n"
 
 
 logger = logging.getLogger("cascade_srn.apps.annotation")

@@ -51,7 +51,7 @@ class _Cutter:
 def count_file(address: str, name: str, settings: InputSettings) -> CountedFile:
     """Read a file once: recognise its format, count and measure its rows, and compute its checksum."""
     version = file_version(address)
-    with OpenFile(address, hashed=True) as file:
+    with OpenFile(address, hashed=True, encoding=settings.encoding) as file:
         format = _recognise(file, settings.format)
         if format == "parquet":
             counted, blocks = _count_parquet(file, settings)

@@ -17,6 +17,8 @@ from cascade_srn.runs.children import DONE, ENDED, FAILED, READY, WARNED, ChildE
 
 GRACE_SECONDS = 10.0
 """Time that running shards have to finish after the first SIGTERM or Ctrl-C."""
+COUNT_SECONDS = 1.0
+"""Seconds between two counts of the rows of a running shard."""
 # Seconds between two looks at the clock and at the signals.
 _INTERVAL = 0.2
 _MAX_WARNINGS = 20
@@ -75,8 +77,12 @@ class Control:
 class CorpusEngine(Protocol):
     """Executes shards. What is done is decided by the records that workers write, and not by the engine."""
 
-    def run(self, job: JobSpec, shards: Sequence[Shard], control: Control) -> Iterator[ShardResult | ShardFailure]:
+    def run(
+        self, job: JobSpec, shards: Sequence[Shard], control: Control
+    ) -> Iterator[ShardResult | ShardFailure | None]:
         """Have workers process shards, and yield a result or a failure for each, in any order.
+
+        None, now and then, lets the job show how far the running shards are.
 
         The engine retries shards up to ``job.settings.max_attempts`` times and replaces workers that die. It ends
         early, without an error, if ``control.stopping`` is set, at the latest when ``control.abandoning`` is. When it
@@ -174,10 +180,14 @@ class ShardPool:
         """Number of shards that workers process."""
         return sum(member.shard is not None for member in self.members.values())
 
-    def run(self) -> Iterator[ShardResult | ShardFailure]:
-        """Yield results until all shards are processed or the job shall stop. No worker is left at the end."""
+    def run(self) -> Iterator[ShardResult | ShardFailure | None]:
+        """Yield results until all shards are processed or the job shall stop. No worker is left at the end.
+
+        Each second without a result yields None.
+        """
         handle: dict[str, Callable[[_Member, Any], ShardResult | ShardFailure | None]]
         handle = {READY: self._ready, DONE: self._done, FAILED: self._failed, ENDED: self._ended, WARNED: self._warn}
+        shown = time.monotonic()
         try:
             while self.waiting or self.n_running:
                 if self.control.abandoning or (self.control.stopping and not self.n_running):
@@ -192,6 +202,9 @@ class ShardPool:
                     result = None if member is None else handle[event.kind](member, event.value)
                     if result is not None:
                         yield result
+                if time.monotonic() - shown > COUNT_SECONDS:
+                    shown = time.monotonic()
+                    yield None
         finally:
             self.workers.close()
             self.control.n_workers = 0

@@ -215,7 +215,8 @@ class RowReader:
             raise self._changed(file)
         if self._position != position or self._records is None or self._records.row > row:
             self.close()
-            self._records = open_records(file.address, file.format, self._settings.columns)
+            columns, encoding = self._settings.columns, self._settings.encoding
+            self._records = open_records(file.address, file.format, columns, encoding=encoding)
             self._position = position
         self._records.skip_to(row, file.blocks)
         if self._records.row != row:

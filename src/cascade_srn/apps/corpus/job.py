@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from cascade_srn.apps.corpus.engine import Control, CorpusEngine, JobError, Shar
 from cascade_srn.apps.corpus.inputs import find_input_files, kept_types
 from cascade_srn.apps.corpus.local import LocalEngine
 from cascade_srn.apps.corpus.manifest import JobFolder, Manifest, model_checksum
-from cascade_srn.apps.corpus.progress import JobProgress
+from cascade_srn.apps.corpus.progress import JobProgress, count_running
 from cascade_srn.apps.corpus.ray import RayEngine
 from cascade_srn.apps.corpus.settings import CorpusSettings, JobSpec
 from cascade_srn.apps.corpus.shards import Shard, ShardResult, Totals, plan_shards
@@ -111,7 +111,7 @@ def run(
         resume: Continue the job in the output folder, if there is one. Inputs, model, settings and versions must be
             the same.
         settings: Settings of the job.
-        progress: Called after each shard.
+        progress: Called after each shard, and about once a second.
         array: Zero-based number of a task and number of tasks, to share a job among the tasks of a job array. The tasks
             may run at the same time. Each continues what it has done before.
         root: Folder below which files are named, so that names and ids of documents do not depend on the other files of
@@ -298,11 +298,12 @@ class _Run:
             results = engine.run(self.job, pending, self.control)
             try:
                 for result in results:
-                    shard = by_id.pop(result.shard)
-                    if isinstance(result, ShardFailure):
-                        result = self._give_up(shard, result)
-                    self.totals.add(result)
-                    self._show()
+                    if result is not None:
+                        shard = by_id.pop(result.shard)
+                        if isinstance(result, ShardFailure):
+                            result = self._give_up(shard, result)
+                        self.totals.add(result)
+                    self._show(by_id)
                     self._check_errors()
             finally:
                 # Ends the workers. Only generators have this method.
@@ -368,17 +369,19 @@ class _Run:
             was_finished=was_finished,
         )
 
-    def _show(self) -> None:
+    def _show(self, pending: Collection[str] = ()) -> None:
+        """Report the progress. ``pending`` are the ids of the shards without a result."""
         if self.progress is None:
             return
         done, before = self.totals, self.before
+        running = count_running(self.folder.path, pending)
         self.progress(
             JobProgress(
                 n_shards=len(self.shards),
                 n_shards_done=done.n_shards,
                 n_documents=sum(shard.n_rows for shard in self.shards),
-                n_documents_done=done.n_rows,
-                n_words=done.n_words - before.n_words,
+                n_documents_done=done.n_rows + running.n_rows,
+                n_words=done.n_words - before.n_words + running.n_words,
                 n_sentences=done.n_sentences - before.n_sentences,
                 n_errors=done.rows["errors"],
                 n_workers=self.control.n_workers,

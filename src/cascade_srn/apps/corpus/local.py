@@ -29,7 +29,9 @@ class LocalEngine:
         self.workers = workers
         self.shard_timeout = shard_timeout
 
-    def run(self, job: JobSpec, shards: Sequence[Shard], control: Control) -> Iterator[ShardResult | ShardFailure]:
+    def run(
+        self, job: JobSpec, shards: Sequence[Shard], control: Control
+    ) -> Iterator[ShardResult | ShardFailure | None]:
         """Process shards. See :meth:`.CorpusEngine.run`."""
         settings = job.settings
         slots = choose_slots(

@@ -25,7 +25,7 @@ MANIFEST_VERSION = 1
 # Packages that decide the bytes of the tables.
 _PACKAGES = ("torch", "transformers", "tokenizers", "pyarrow")
 _FILE_FIELDS = ("name", "format", "n_rows", "n_bytes", "sha256", "address")
-_SCRATCH, _ARRAY = ".run-", ".array-"
+SCRATCH, _ARRAY = ".run-", ".array-"
 
 
 @dataclass(frozen=True)
@@ -214,13 +214,13 @@ class JobFolder(OutputFolder):
         """
         with self.writing():
             for member in self.members():
-                if member.name.startswith(f"{_SCRATCH}{array}") and self.is_temporary(member):
+                if member.name.startswith(f"{SCRATCH}{array}") and self.is_temporary(member):
                     remove(member)
             clean_leftovers(self.path)
 
     def make_scratch(self, array: str = "") -> str:
         """Make a temporary folder for the workers of this driver, and return its name."""
-        name = f"{_SCRATCH}{array}{secrets.token_hex(8)}.tmp"
+        name = f"{SCRATCH}{array}{secrets.token_hex(8)}.tmp"
         with self.writing():
             (self.path / name).mkdir()
         return name

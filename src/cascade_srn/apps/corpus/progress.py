@@ -6,11 +6,14 @@ import json
 import re
 import time
 from collections import Counter, deque
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.apps.corpus.manifest import RECORDS, JobFolder
+from cascade_srn.apps.corpus.engine import COUNT_SECONDS
+from cascade_srn.apps.corpus.manifest import RECORDS, SCRATCH, JobFolder
 from cascade_srn.apps.corpus.shards import Shard, Totals
 from cascade_srn.runs.display import ProgressRow, duration
 from cascade_srn.storage.lock import LOCK, lock_holder
@@ -21,6 +24,60 @@ _N_REPORTS = 200
 _N_NAMED = 5
 # Number of latest shards that the rate is computed from, and seconds without a shard that are a pause.
 _N_LATEST, _PAUSE = 50, 60.0
+# Seconds of work from which the time left is estimated.
+_STEADY_SECONDS = 20.0
+_SUFFIX = ".progress"
+
+
+@dataclass(frozen=True)
+class RunningCount:
+    """How far workers are in shards that they have not finished."""
+
+    n_rows: int = 0
+    n_words: int = 0
+    documents_per_second: float = 0.0
+
+
+class ShardProgress:
+    """Counts the rows of a running shard in a small file, for the driver and for :func:`status`."""
+
+    def __init__(self, scratch: Path, shard: str) -> None:
+        self._path = scratch / f"{shard}{_SUFFIX}"
+        self._started = self._written = time.monotonic()
+        # Rows, words and sentences of the parts that are done, and of the part that is running.
+        self._done, self._part = (0, 0, 0), (0, 0, 0)
+
+    def begin(self, n_rows: int, n_words: int, n_sentences: int) -> None:
+        """Begin a part of the shard. The parts before it are done."""
+        rows, words, sentences = (a + b for a, b in zip(self._done, self._part, strict=True))
+        self._done, self._part = (rows, words, sentences), (n_rows, n_words, n_sentences)
+
+    def update(self, n_sentences: int) -> None:
+        """Tell how many sentences of the shard are done. The file is written about once a second.
+
+        Documents end in any order, so their number is estimated by that of their sentences.
+        """
+        now = time.monotonic()
+        if now - self._written < COUNT_SECONDS:
+            return
+        self._written = now
+        share = min(1.0, max(0, n_sentences - self._done[2]) / max(1, self._part[2]))
+        rows, words, _ = (a + int(share * b) for a, b in zip(self._done, self._part, strict=True))
+        # A driver that has ended has removed the folder.
+        with suppress(OSError):
+            self._path.write_text(json.dumps([rows, words, now - self._started]), encoding="utf-8")
+
+
+def count_running(output: Path, shards: Collection[str]) -> RunningCount:
+    """Return how far workers are in the shards with these ids."""
+    n_rows = n_words = 0
+    rate = 0.0
+    for path in output.glob(f"{SCRATCH}*/*{_SUFFIX}"):
+        if path.stem in shards:
+            with suppress(OSError, ValueError):  # it is being written
+                rows, words, seconds = json.loads(path.read_text(encoding="utf-8"))
+                n_rows, n_words, rate = n_rows + rows, n_words + words, rate + rows / max(seconds, COUNT_SECONDS)
+    return RunningCount(n_rows, n_words, rate)
 
 
 @dataclass(frozen=True)
@@ -33,7 +90,9 @@ class JobProgress:
     n_shards: int  # Number of shards of the job
     n_shards_done: int  # Number of shards that are finished, those of earlier processes included
     n_documents: int  # Number of rows of the input
-    n_documents_done: int  # Number of rows that are in ``documents`` or ``errors``, those of earlier processes included
+    # Number of rows that are in ``documents`` or ``errors``, those of earlier processes included, and about that of the
+    # rows that workers have finished in running shards
+    n_documents_done: int
     n_words: int  # Number of words processed since this process started
     n_sentences: int  # Number of sentences processed since this process started
     n_errors: int  # Number of rows in ``errors``, those of earlier processes included
@@ -54,8 +113,8 @@ class Rates:
 class ProgressView:
     """Makes the lines of a display from the reports of a job.
 
-    Rates are those of the latest reports. Until each worker has finished two shards, they include the start of the
-    workers, and no time is estimated.
+    Rates are those of the latest reports. In the first seconds, unless each worker has finished two shards, they
+    include the start of the workers, and no time is estimated.
     """
 
     def __init__(self) -> None:
@@ -64,7 +123,7 @@ class ProgressView:
     def add(self, progress: JobProgress) -> ProgressRow:
         """Add a report, and return the row that a display shows: a bar on a terminal, or a line in a log."""
         is_first = not self._reports
-        if is_first or progress.n_shards_done > self._reports[-1].n_shards_done:
+        if is_first or progress.n_documents_done > self._reports[-1].n_documents_done:
             self._reports.append(progress)
         figures = self._format(progress)
         line = (
@@ -78,9 +137,10 @@ class ProgressView:
 
     def rates(self, progress: JobProgress) -> Rates:
         """Return the speed up to a report."""
-        # The first report comes before the workers start, and the second after the first shard.
+        # The first report comes before the workers start, and the second when they have done something.
         first = self._reports[min(1, len(self._reports) - 1)] if len(self._reports) < _N_REPORTS else self._reports[0]
-        is_steady = progress.n_shards_done - first.n_shards_done >= 2 * max(1, progress.n_workers)
+        n_shards = progress.n_shards_done - first.n_shards_done
+        is_steady = progress.seconds - first.seconds >= _STEADY_SECONDS or n_shards >= 2 * max(1, progress.n_workers)
         if not is_steady:
             first = self._reports[0]
         seconds = progress.seconds - first.seconds
@@ -118,9 +178,9 @@ class StatusReport:
     n_shards: int  # Number of shards of the job
     n_shards_done: int  # Number of shards whose record exists
     n_rows: int  # Number of rows of the input
-    n_rows_done: int  # Number of rows in ``documents`` or ``errors``
+    n_rows_done: int  # Number of rows in ``documents`` or ``errors``, and about that of the rows of running shards
     n_errors: int  # Number of rows in ``errors``
-    n_words: int  # Number of words of the finished documents
+    n_words: int  # Number of words of these rows
     n_sentences: int  # Number of sentences of the finished documents
     reasons: tuple[tuple[str, int], ...]  # The most frequent reasons of errors, with their numbers
     documents_per_second: float | None  # Rate of the latest shards; None if it is not known
@@ -145,23 +205,29 @@ def status(output: str | Path) -> StatusReport:
     totals = Totals()
     reasons: Counter[str] = Counter()
     times: list[tuple[float, float, int]] = []
+    done: set[str] = set()
     for shard, record in folder.finished(manifest.shards):
+        done.add(shard.id)
         totals.add(record)
         times.append((_modified(folder.path / RECORDS / f"{shard.id}.json"), record.seconds, shard.n_rows))
         if record.rows["errors"]:
             _count_reasons(folder.path, shard, manifest.settings["format"], reasons)
-    rate = _rate(times)
+    running = RunningCount()
+    if holder:
+        running = count_running(folder.path, {shard.id for shard in manifest.shards} - done)
+    rate = _rate(times) or running.documents_per_second or None
     is_done = totals.n_shards == len(manifest.shards)
-    left = 0.0 if is_done else None if rate is None else (manifest.n_rows - totals.n_rows) / rate
+    n_rows_done = totals.n_rows + running.n_rows
+    left = 0.0 if is_done else None if rate is None else (manifest.n_rows - n_rows_done) / rate
     return StatusReport(
         state="running" if holder else "finished" if is_done else "stopped",
         holder=holder,
         n_shards=len(manifest.shards),
         n_shards_done=totals.n_shards,
         n_rows=manifest.n_rows,
-        n_rows_done=totals.n_rows,
+        n_rows_done=n_rows_done,
         n_errors=totals.rows["errors"],
-        n_words=totals.n_words,
+        n_words=totals.n_words + running.n_words,
         n_sentences=totals.n_sentences,
         reasons=tuple(reasons.most_common(_N_NAMED)),
         documents_per_second=rate,

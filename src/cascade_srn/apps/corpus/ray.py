@@ -81,7 +81,9 @@ class RayEngine:
                     option="gpus_per_worker",
                 )
 
-    def run(self, job: JobSpec, shards: Sequence[Shard], control: Control) -> Iterator[ShardResult | ShardFailure]:
+    def run(
+        self, job: JobSpec, shards: Sequence[Shard], control: Control
+    ) -> Iterator[ShardResult | ShardFailure | None]:
         """Process shards. See :meth:`.CorpusEngine.run`."""
         if not shards:
             return

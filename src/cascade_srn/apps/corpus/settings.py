@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cascade_srn.apps.corpus.shards import InputFile, InputSettings
 from cascade_srn.config import CONSTRAINTS, check_overlaps, require_choice, require_range
 from cascade_srn.errors import ConfigError
+from cascade_srn.inference.precision import PrecisionLike, parse_precision
 from cascade_srn.inference.thresholds import ThresholdsLike
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class CorpusSettings:
         skip: Parts of the texts to leave out: "references", "code", "tables".
         batch_words: Maximum number of words per batch, padding included.
         device: "auto", "cpu", "cuda" or "cuda:N". "auto" and "cuda" use all GPUs.
-        precision: Precision of the pretrained encoder. See :class:`.Extractor`.
+        precision: Levels of precision to promise, or the number format of the encoder. See :class:`.Extractor`.
         threads: CPU threads of each worker. None: the cores divided by the workers. With bf16 on a CPU, the number of
             threads can change scores in the fourth decimal. With float32 it does not.
         max_attempts: How often a shard is tried before its documents are written to ``errors``, and how many workers in
@@ -49,7 +50,7 @@ class CorpusSettings:
     skip: tuple[str, ...] = ()
     batch_words: int = 4096
     device: str = "auto"
-    precision: str = "auto"
+    precision: PrecisionLike = "auto"
     threads: int | None = None
     max_attempts: int = 3
     max_error_share: float | None = None
@@ -58,6 +59,7 @@ class CorpusSettings:
     def __post_init__(self) -> None:
         require_choice("format", self.format, FORMATS, option="format")
         check_overlaps(self.overlaps)
+        parse_precision(self.precision)
         if self.constraints is not None:
             require_choice("constraints", self.constraints, CONSTRAINTS, option="constraints")
         require_range("batch_words", self.batch_words, 1)

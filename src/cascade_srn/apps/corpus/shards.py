@@ -12,6 +12,7 @@ from cascade_srn.config import Settings, require_choice, require_range
 from cascade_srn.errors import ConfigError
 from cascade_srn.inputs.fields import DEFAULT_ID, KEPT_TYPES
 from cascade_srn.inputs.find import RECORD_FORMATS
+from cascade_srn.storage.files import check_encoding
 
 _Part = tuple[int, int, int]
 
@@ -31,6 +32,7 @@ class InputSettings(Settings):
         shard_documents: Largest number of documents in a shard.
         shard_bytes: Largest size of the records of a shard, in bytes, unless a single record is larger.
         limit: Number of rows to read from the start of the input; None for all.
+        encoding: Encoding of the text; None for UTF-8, or that of a byte-order mark.
     """
 
     field: str = "text"
@@ -40,8 +42,10 @@ class InputSettings(Settings):
     shard_documents: int = 1000
     shard_bytes: int = 4 << 20
     limit: int | None = None
+    encoding: str | None = None
 
     def __post_init__(self) -> None:
+        check_encoding(self.encoding)
         object.__setattr__(self, "keep", tuple(self.keep))
         if self.format is not None:
             require_choice("format", self.format, RECORD_FORMATS, option="input_format")

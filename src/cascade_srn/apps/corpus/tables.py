@@ -51,6 +51,8 @@ _COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {
         ("tail_end", "int32"),
         ("tail_text", "string"),
         ("tail_label", "string"),
+        # asserted, negated or hedged, by the words of the sentence.
+        ("status", "string"),
         ("model", "string"),
     ),
     "errors": (("input", "string"), ("reason", "string"), ("attempts", "int32")),

@@ -3,8 +3,9 @@
 import os
 import threading
 import time
+import warnings
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -14,13 +15,16 @@ from typing import TYPE_CHECKING
 from cascade_srn.apps.corpus.engine import JobError
 from cascade_srn.apps.corpus.inputs import RowReader
 from cascade_srn.apps.corpus.manifest import model_checksum
+from cascade_srn.apps.corpus.progress import ShardProgress
 from cascade_srn.apps.corpus.settings import JobSpec
 from cascade_srn.apps.corpus.shards import InputRow, Shard, ShardResult
 from cascade_srn.apps.corpus.writing import ShardTables
 from cascade_srn.errors import CascadeError, describe_error
 from cascade_srn.inference.streaming import MOST_BATCHES, BadText, Outcome, split_into_parts
 from cascade_srn.inference.streaming import attempt as isolate_failures
+from cascade_srn.model.info import read_languages
 from cascade_srn.runtime.device import set_threads
+from cascade_srn.text.language import LanguageCheck
 
 if TYPE_CHECKING:
     from cascade_srn.inference.predictor import Predictor
@@ -66,8 +70,9 @@ class ShardWorker:
                 option="model",
             )
         self._has_gpu = getattr(self.extractor.model.device, "type", "cpu") != "cpu"
-        self._pieces = self._predictor().collator.pieces  # a predictor refuses wrong thresholds
+        self._pieces = self._predictor(lambda: None).collator.pieces  # a predictor refuses wrong thresholds
         self._reader = RowReader(job.files, settings.inputs)
+        self._language = LanguageCheck(read_languages(Path(job.model)))
 
     def process(self, shard: Shard, attempt: int = 1) -> ShardResult:
         """Process a shard, and write its tables and its record.
@@ -79,21 +84,28 @@ class ShardWorker:
         from cascade_srn.inference.batching import release_freed_memory
 
         started = time.perf_counter()
-        tables, predictor = ShardTables(self.job, shard.id), self._predictor()
+        tables = ShardTables(self.job, shard.id)
+        progress = ShardProgress(self.job.scratch_path, shard.id)
+        predictor = self._predictor(lambda: progress.update(predictor.n_sentences))
         with closing(self._prepare(shard)) as parts:
             for part in parts:
+                sentences = [len(s) for _, found in part if not isinstance(found, BadText) for s in found.sentences]
+                progress.begin(len(part), sum(sentences), len(sentences))
                 for row, outcome in self._predict(part, predictor):
                     if isinstance(outcome, BadText):
                         tables.add_error(row, describe_error(outcome.error))
                     else:
                         tables.add_document(row, outcome.sentences)
+                        words = (word for sentence in outcome.sentences for word in sentence.words)
+                        if note := self._language.note(row.input, words):
+                            warnings.warn(note, stacklevel=2)
         # Not after each part: the next one would ask for the same memory again, which takes a fifth of the time.
         release_freed_memory()
         return tables.write(time.perf_counter() - started, attempt)
 
-    def _predictor(self) -> "Predictor":
+    def _predictor(self, check: Callable[[], None]) -> "Predictor":
         settings = self.job.settings
-        return self.extractor.predictor(settings.thresholds, settings.batch_words)
+        return self.extractor.predictor(settings.thresholds, settings.batch_words, check=check)
 
     def _predict(self, part: _Part, predictor: "Predictor") -> _Part:
         good = [(at, outcome) for at, (_, outcome) in enumerate(part) if not isinstance(outcome, BadText)]

@@ -96,7 +96,8 @@ class ShardTables:
                 self._add_entity(row, number, span, found[span])
                 n_entities += 1
             for triple in sentence.triples:
-                self._add_relation(row, number, n_relations, triple, found[triple.head], found[triple.tail])
+                places = found[triple.head], found[triple.tail]
+                self._add_relation(row, number, n_relations, triple, *places, sentence.status(triple))
                 n_relations += 1
 
     def _add_entity(self, row: InputRow, number: int, span: Span, place: tuple[int, int, int, str]) -> None:
@@ -121,6 +122,7 @@ class ShardTables:
         triple: Triple,
         head: tuple[int, int, int, str],
         tail: tuple[int, int, int, str],
+        status: str,
     ) -> None:
         values = {
             "relation": relation,
@@ -137,6 +139,7 @@ class ShardTables:
             "tail_end": tail[2],
             "tail_text": tail[3],
             "tail_label": triple.tail.label,
+            "status": status,
         }
         self._add("relations", row, values)
 

@@ -15,6 +15,7 @@ from cascade_srn.inference.streaming import BadText
 from cascade_srn.inference.thresholds import ThresholdsLike
 from cascade_srn.inputs.sources import Text, Unreadable
 from cascade_srn.runs.display import ProgressRow, duration, show_progress
+from cascade_srn.text.language import LanguageCheck
 from cascade_srn.types import Document
 
 _REFRESH_SECONDS = 0.2
@@ -57,6 +58,7 @@ def extract_all(
     thresholds: ThresholdsLike | None = None,
     labels: Sequence[str] | None = None,
     strict: bool = False,
+    languages: Sequence[str] = (),
     tell: Callable[[str], None] = lambda sentence: None,
     progress: Callable[[ExtractionTotals], None] = lambda totals: None,
 ) -> ExtractionTotals:
@@ -64,10 +66,11 @@ def extract_all(
 
     Texts that cannot be read, split, extracted from or written are reported and counted. If the work ends early for any
     reason, the writer keeps the documents so far, and their place is reported. With ``strict``, the first bad text
-    raises an error, after the documents before it are written.
+    raises an error, after the documents before it are written. ``languages`` are those of the model: a text in another
+    one is noted.
     """
     totals = ExtractionTotals()
-    run = _ExtractionRun(totals, tell, strict)
+    run = _ExtractionRun(totals, tell, strict, LanguageCheck(languages))
     try:
         for document in run.extract(extractor, sources, batch_words, thresholds, labels):
             run.write(writer, document)
@@ -97,10 +100,13 @@ def _keep_finished(writer: Writer, totals: ExtractionTotals, tell: Callable[[str
 class _ExtractionRun:
     """Matches each result with its source by a queue of the sources in progress."""
 
-    def __init__(self, totals: ExtractionTotals, tell: Callable[[str], None], strict: bool) -> None:
+    def __init__(
+        self, totals: ExtractionTotals, tell: Callable[[str], None], strict: bool, language: LanguageCheck
+    ) -> None:
         self.totals = totals
         self.tell = tell
         self.strict = strict
+        self.language = language
         self._in_progress: deque[Text | Unreadable] = deque()
         self._place = ""
         self._fields: Mapping[str, Any] = {}
@@ -121,6 +127,9 @@ class _ExtractionRun:
             source = self._in_progress.popleft()
             assert isinstance(source, Text)
             self.totals.position, self._place, self._fields = source.position, source.place, source.fields
+            words = (word for sentence in document.sentences for word in sentence.words)
+            if note := self.language.note(source.place, words):
+                self.tell(note)
             yield document
 
     def _prepare(self, extractor: Extractor, sources: Iterable[Text | Unreadable]) -> Iterator[Document | Unreadable]:
@@ -159,7 +168,7 @@ class _ExtractionRun:
         self.totals.bad += 1
         if self.strict:
             raise error from cause
-        self.tell(str(error))
+        self.tell(error.message(error.option and f"--{error.option.replace('_', '-')}"))
 
 
 def _at(place: str, error: Exception) -> DataError:

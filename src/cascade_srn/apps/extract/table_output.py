@@ -1,7 +1,7 @@
 """Write documents as tables of CSV, TSV or Parquet, with one row per entity or relation.
 
 The columns are those of the format ``table`` (:mod:`cascade_srn.formats.table`), which reads the tables back, then
-the texts of the entities, then fields that are carried along.
+the texts of the entities and the status of relations, then fields that are carried along.
 """
 
 import csv
@@ -72,7 +72,7 @@ class Writer(ABC):
         return self.target.abandon()
 
 
-TEXT_COLUMNS = ("entity_text", "tail_text")
+MORE_COLUMNS = ("entity_text", "tail_text", "status")
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _ROWS_AT_ONCE = 4096
 
@@ -99,7 +99,7 @@ class CsvWriter(Writer):
 
     def _write(self, rows: Iterator[dict[str, Any]]) -> None:
         text = io.StringIO(newline="")
-        columns = (*COLUMNS, *TEXT_COLUMNS, *self.kept)
+        columns = (*COLUMNS, *MORE_COLUMNS, *self.kept)
         writer = csv.DictWriter(text, columns, delimiter=self._delimiter, lineterminator="\n")
         if not self._has_header:
             writer.writerow({name: escape_cell(name) for name in columns})
@@ -189,18 +189,18 @@ def _arrow_schema(kept: Sequence[str]) -> "pyarrow.Schema":
     import pyarrow as pa
 
     kinds = {"score": pa.float64()} | dict.fromkeys(("start", "end", "tail_start", "tail_end"), pa.int64())
-    columns = [(name, kinds.get(name, pa.string())) for name in (*COLUMNS, *TEXT_COLUMNS)]
+    columns = [(name, kinds.get(name, pa.string())) for name in (*COLUMNS, *MORE_COLUMNS)]
     return pa.schema([*columns, *((name, pa.string()) for name in kept)])
 
 
 def _rows(document: Document, fields: Mapping[str, Any], kept: Sequence[str]) -> Iterator[dict[str, Any]]:
     carried = {name: _to_text(fields.get(name)) for name in kept}
-    entities = ((entity.text, None) for entity in document.entities)
-    relations = ((relation.head.text, relation.tail.text) for relation in document.relations)
-    texts = chain(entities, relations)
+    entities = ((entity.text, None, None) for entity in document.entities)
+    relations = ((relation.head.text, relation.tail.text, relation.status) for relation in document.relations)
+    more = chain(entities, relations)
     for row in to_rows(document):
         # A document without entities has one row.
-        yield row | dict(zip(TEXT_COLUMNS, next(texts, (None, None)), strict=True)) | carried
+        yield row | dict(zip(MORE_COLUMNS, next(more, (None, None, None)), strict=True)) | carried
 
 
 def _to_text(value: Any) -> str | None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cascade_srn.apps.extract.table_output import (
+    MORE_COLUMNS,
     NO_FIELDS,
-    TEXT_COLUMNS,
     CsvWriter,
     ParquetWriter,
     StreamTarget,
@@ -31,7 +31,8 @@ from cascade_srn.formats.table import COLUMNS
 from cascade_srn.schema import Schema
 from cascade_srn.storage.atomic import AtomicFile, AtomicFolder, leaving_no_folders
 from cascade_srn.storage.files import encodable_names, is_compressed
-from cascade_srn.types import Document
+from cascade_srn.text.status import ASSERTED
+from cascade_srn.types import Document, Relation
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -59,10 +60,15 @@ def format_document(document: Document, *, width: int, colour: bool = False) -> 
     else:
         console.print(Text("  nothing found", "dim"))
     if document.relations:
-        relations = [(r.head.text, r.label, r.tail.text, r.score) for r in document.relations]
+        relations = [(r.head.text, _label(r), r.tail.text, r.score) for r in document.relations]
         console.print()
         console.print(_make_table(("subject", "relation", "object", "score"), relations, n_left=3))
     return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
+
+
+def _label(relation: Relation) -> str:
+    status = relation.status
+    return relation.label if status == ASSERTED else f"{relation.label} ({status})"
 
 
 def sanitise(text: str) -> str:
@@ -266,7 +272,7 @@ def check_kept(kept: Sequence[str], format: str) -> None:
         raise ConfigError(
             f"the format {format} has no place for fields of the input", f"Use {', '.join(_KEEPING)}", option="format"
         )
-    taken = JSONL_FIELDS if format == "jsonl" else (*COLUMNS, *TEXT_COLUMNS)
+    taken = JSONL_FIELDS if format == "jsonl" else (*COLUMNS, *MORE_COLUMNS)
     for name in kept:
         if name in taken:
             raise ConfigError(f"the output has a field {name!r} of its own", "Leave it out", option="keep")

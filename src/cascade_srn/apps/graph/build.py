@@ -33,10 +33,13 @@ from cascade_srn.apps.graph.sources import FILES, Sources, absolute_files
 from cascade_srn.apps.graph.store import check_target, write_graph
 from cascade_srn.apps.graph.tables import STEPS, load_library, make_schema, table_schema
 from cascade_srn.apps.graph.vocabulary import read_vocabulary
-from cascade_srn.errors import DataError, suggest
+from cascade_srn.errors import ConfigError, DataError, suggest
 from cascade_srn.formats.files import read_stored_json
 from cascade_srn.formats.schema_file import read_schema
+from cascade_srn.inference.precision import find_min_scores, parse_precision
+from cascade_srn.model.folder import model_checksum, read_precision, read_settings
 from cascade_srn.schema import Schema
+from cascade_srn.storage.bundled import find_model
 from cascade_srn.version import __version__
 
 if TYPE_CHECKING:
@@ -146,7 +149,12 @@ def _make_tables(
     symmetric, acyclic, notes = _relation_kinds(extracted, settings, schema)
     n_entities = extracted.tables["entities"].num_rows
     dropped = {"generic mentions": n_entities - count_rows(connection, "placed")}
-    dropped |= make_edges(connection, symmetric=symmetric, min_score=settings.min_score, min_count=settings.min_count)
+    dropped |= make_edges(
+        connection,
+        settings,
+        symmetric,
+        {} if settings.precision is None else _promise(settings.precision, settings.schema, extracted),
+    )
     quote_sentences(connection)
     flags = flag_edges(connection, acyclic)
     tables = {name: connection.sql(query).to_arrow_table() for name, query in QUERIES.items()}
@@ -379,6 +387,26 @@ def _relation_kinds(
         for label in sorted({*(settings.symmetric or ()), *(settings.acyclic or ())} - known)
     ]
     return symmetric & known, (acyclic & known) - symmetric, notes
+
+
+def _promise(precision: str, model: str | None, extracted: Extracted) -> Mapping[str, float]:
+    """Return the minimum scores of relation types that promise a precision."""
+    folder = find_model(model if model is not None and Path(model).is_dir() else None)
+    _, schema = read_settings(folder)
+    choice, record = parse_precision(precision), read_precision(folder)
+    if record is None:
+        raise ConfigError(f"the model {folder.name!r} has no precision statistics", "Calibrate it", option="precision")
+    others = set(extracted.tables["relations"]["model"].drop_null().unique().to_pylist()) - {model_checksum(folder)}
+    if others:
+        raise DataError(
+            f"no precision can be promised: relations are from the model {min(others)[:12]}, not from {folder.name!r}",
+            "Give the folder of that model",
+            option="schema",
+        )
+    if any(name in ("entities", *schema.entity_types) for name in choice.levels) and "=" in precision:
+        raise ConfigError("a graph promises the precision of relations only", "Leave entities out", option="precision")
+    levels = {name: level for name, level in choice.levels.items() if name != "entities"}
+    return find_min_scores(record, schema, choice._replace(levels=levels)).relations
 
 
 def _read_schema(path: Path) -> Schema:

@@ -6,10 +6,11 @@ import hashlib
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from cascade_srn.apps.graph.generic import COREFERENCE
+from cascade_srn.apps.graph.settings import KEPT, GraphSettings
 from cascade_srn.apps.graph.tables import load_library
 
 if TYPE_CHECKING:
@@ -95,19 +96,33 @@ def make_slug(name: str, label: str) -> str:
 
 
 def make_edges(
-    connection: duckdb.DuckDBPyConnection, *, symmetric: Collection[str], min_score: float, min_count: int
+    connection: duckdb.DuckDBPyConnection,
+    settings: GraphSettings,
+    symmetric: Collection[str],
+    min_scores: Mapping[str, float] = {},
 ) -> dict[str, int]:
     """Make ``evidence`` and ``edges`` from ``relations``, ``placed`` and ``nodes`` (root, node).
 
     Returns:
         Number of relations that are left out, by reason.
     """
-    total = count_rows(connection, "relations")
-    connection.execute("CREATE TABLE scored AS SELECT * FROM relations WHERE score IS NULL OR score >= ?", [min_score])
+    left_out = {status: 0 for status in KEPT if status not in settings.keep}
+    rows = connection.execute("SELECT status, count(*) FROM relations GROUP BY status").fetchall()
+    left_out |= {status: count for status, count in rows if status in left_out}
+    # Tables of corpus jobs have scores of single precision.
+    bounds = " AND NOT (label = ? AND round(score::DOUBLE, 6) < ?)" * len(min_scores)
+    connection.execute(
+        f"""
+        CREATE TABLE scored AS SELECT * FROM relations
+        WHERE (score IS NULL OR (score >= ?{bounds})) AND NOT list_contains(?::VARCHAR[], coalesce(status, ''))
+        """,
+        [settings.min_score, *(value for pair in min_scores.items() for value in pair), sorted(left_out)],
+    )
+    total = count_rows(connection, "relations") - sum(left_out.values())
     connection.execute(
         """
         CREATE TABLE found AS
-        SELECT r.document, r.relation, r.sentence, r.label, r.score, r.model,
+        SELECT r.document, r.relation, r.sentence, r.label, r.score, r.model, r.status,
             list_contains($labels, r.label) AS "symmetric",
             CASE WHEN "symmetric" AND hn.node > tn.node THEN tn.node ELSE hn.node END AS head,
             CASE WHEN "symmetric" AND hn.node > tn.node THEN hn.node ELSE tn.node END AS tail,
@@ -142,12 +157,12 @@ def make_edges(
             FROM single JOIN documents USING (document) GROUP BY head, label, tail HAVING count(*) >= ?
         )
         """,
-        [min_count],
+        [settings.min_count],
     )
     loops = connection.execute("SELECT count(*) FROM found WHERE head = tail").fetchall()[0][0]
     scored, placed, single = (count_rows(connection, name) for name in ("scored", "found", "single"))
     kept = connection.execute("SELECT coalesce(sum(n), 0) FROM edges").fetchall()[0][0]
-    return {
+    return {f"{status} relations": count for status, count in left_out.items()} | {
         "relations below the minimum score": total - scored,
         "relations of generic mentions": scored - placed,
         "relations within one node": loops,
@@ -231,7 +246,8 @@ QUERIES = {
         SELECT edge, f.document, document_id, relation, f.sentence,
             s.start AS sentence_start, s."end" AS sentence_end,
             quote AS sentence_text,
-            head_start, head_end, head_text, tail_start, tail_end, tail_text, f.score, f.model, d.version, d.date
+            head_start, head_end, head_text, tail_start, tail_end, tail_text, f.score, f.model, d.version, d.date,
+            coalesce(f.status, 'asserted') AS status
         FROM single f JOIN edges e USING (head, label, tail) JOIN documents d USING (document)
         LEFT JOIN sentences s ON s.document = f.document AND s.sentence = f.sentence
         LEFT JOIN quotes q ON q.document = f.document AND q.sentence = f.sentence

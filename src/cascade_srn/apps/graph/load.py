@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 _BATCH = 1000
 # "document" is the number of the document, "antecedent" the entity of the same document that a generic mention stands
-# for, "origin" the file and the row that a corpus job has read, to find documents that several jobs have.
+# for, "origin" the file and the row that a corpus job has read, to find documents that several jobs have. The status of
+# a relation is null in results of older versions.
 _COLUMNS = {
     "documents": """
         document_id:string shard:string input:string row:int64 date:string title:string text:string version:string
@@ -42,6 +43,7 @@ _COLUMNS = {
     """,
     "relations": """
         document:int64 relation:int32 sentence:int32 label:string score:float head:int32 tail:int32 model:string
+        status:string
     """,
 }
 
@@ -292,7 +294,8 @@ def _add_annotations(
             rows["entities"].append(row)
         for triple in sentence.triples:
             ends = index[number, triple.head], index[number, triple.tail]
-            relations.append((at, len(relations), number, triple.label, triple.score, *ends, model))
+            status = sentence.status(triple)
+            relations.append((at, len(relations), number, triple.label, triple.score, *ends, model, status))
     rows["relations"] += relations
 
 
@@ -354,11 +357,20 @@ def _read_tables(
     # Corpus jobs write no coreference clusters.
     nothing = pa.nulls(tables["entities"].num_rows, pa.int32())
     tables["entities"] = tables["entities"].append_column("antecedent", nothing)
+    tables["relations"] = with_status(tables["relations"])
     if prefix:
         named = pc.binary_join_element_wise(pa.scalar(prefix), tables["documents"]["shard"], "/")
         tables["documents"] = tables["documents"].set_column(1, "shard", named)
     schemas = {name: make_schema(_COLUMNS[name]) for name in tables}
     return {name: table.select(schemas[name].names).cast(schemas[name]) for name, table in tables.items()}
+
+
+def with_status(relations: pyarrow.Table) -> pyarrow.Table:
+    """Return a table of relations with a status, which those of older versions do not have."""
+    if "status" in relations.column_names:
+        return relations
+    pa = load_library("pyarrow")
+    return relations.append_column("status", pa.nulls(relations.num_rows, pa.string()))
 
 
 def _read_table(folder: Path, table: str, shards: Sequence[str]) -> pyarrow.Table:

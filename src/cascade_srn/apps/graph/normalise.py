@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 
+from cascade_srn.text.forms import join_hyphenated
+
 _DETERMINER_LIST = "a an the this that these those our their its your my his her such each every some any"
 DETERMINERS = frozenset(_DETERMINER_LIST.split())
 _QUOTES = dict.fromkeys(map(ord, "\"“”„«»`´'‘’‚‹›"))
@@ -90,11 +92,11 @@ def squeeze(key: str) -> str:
 
 def display_form(text: str) -> str:
     """Return a surface form as it is shown: without line breaks, determiners, and punctuation around it."""
-    return _determiner(_strip(_spaces(_INVISIBLE.sub("", text)))) or text
+    return _determiner(_strip(_spaces(_INVISIBLE.sub("", join_hyphenated(text))))) or text
 
 
 def _characters(text: str) -> str:
-    text = _INVISIBLE.sub("", text)
+    text = _INVISIBLE.sub("", join_hyphenated(text))
     if text.isascii():
         return text
     text = unicodedata.normalize("NFKC", text).translate(_DASHES).translate(_APOSTROPHES)

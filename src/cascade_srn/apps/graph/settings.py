@@ -15,13 +15,17 @@ from typing import Any
 
 import yaml
 
-from cascade_srn.config import Settings, require_range
+from cascade_srn.config import Settings, require_choice, require_range
 from cascade_srn.errors import ConfigError, DataError, did_you_mean
 from cascade_srn.formats.files import BYTE_ORDER_MARK, read_bytes
+from cascade_srn.inference.precision import parse_precision
+from cascade_srn.text.status import HEDGED, NEGATED
 
 # Used where the model does not say: the relation types of SciERC.
 SYMMETRIC = ("COMPARE", "CONJUNCTION")
 ACYCLIC = ("HYPONYM-OF", "PART-OF")
+# Relations that are left out unless they are asked for. See :mod:`cascade_srn.text.status`.
+KEPT = (NEGATED, HEDGED)
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,10 @@ class GraphSettings(Settings):
         schema: File with the label set, or folder of the model, which says what is symmetric and acyclic.
         symmetric: Relation types without a direction. None: those of the schema, or COMPARE and CONJUNCTION.
         acyclic: Relation types whose cycles are flagged. None: those of the schema, PART-OF and HYPONYM-OF.
+        keep: Relations to keep besides those that their sentences assert: "negated", "hedged" or both.
         min_score: Leave out relations with a lower score.
+        precision: Levels of precision to promise for relations, such as "0.6" or "USED-FOR=0.7". The model is that of
+            ``schema``, or the bundled one.
         min_count: Leave out edges with fewer relations.
         date_field: Column or field of the documents with their date; ``id`` for the name of the document.
         date_pattern: Regular expression that finds the date in that field. Its first group counts, if it has one.
@@ -72,7 +79,9 @@ class GraphSettings(Settings):
     schema: str | None = None
     symmetric: tuple[str, ...] | None = None
     acyclic: tuple[str, ...] | None = None
+    keep: tuple[str, ...] = ()
     min_score: float = 0.0
+    precision: str | None = None
     min_count: int = 1
     date_field: str | None = None
     date_pattern: str | None = None
@@ -81,8 +90,12 @@ class GraphSettings(Settings):
     def __post_init__(self) -> None:
         require_range("fuzzy_threshold", self.fuzzy_threshold, 0.5, 1, option="fuzzy_threshold")
         require_range("vocabulary_threshold", self.vocabulary_threshold, 0.5, 1, option="vocabulary_threshold")
+        for status in self.keep:
+            require_choice("keep", status, KEPT, option="keep")
         require_range("min_score", self.min_score, 0, 1, option="min_score")
         require_range("min_count", self.min_count, 1, option="min_count")
+        if self.precision is not None:
+            parse_precision(self.precision)
         if self.date_pattern is None:
             return
         if self.date_field is None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cascade_srn.apps.graph.incremental import COLUMNS
-from cascade_srn.apps.graph.load import Extracted, number_documents
+from cascade_srn.apps.graph.load import Extracted, number_documents, with_status
 from cascade_srn.apps.graph.settings import GraphSettings
 from cascade_srn.apps.graph.store import read_record
 from cascade_srn.apps.graph.tables import load_library
@@ -83,6 +83,7 @@ def read_sources(folder: str | Path) -> Sources:
     try:
         settings = GraphSettings.from_dict(content["settings"], str(path / _SETTINGS))
         tables = {name: parquet.read_table(path / f"{name}.parquet") for name in _PARTS}
+        tables["relations"] = with_status(tables["relations"])
         documents = parquet.read_table(Path(folder) / "documents.parquet")
         version = parquet.read_table(path / "documents.parquet")["version"]
         tables["documents"] = documents.append_column("version", version)

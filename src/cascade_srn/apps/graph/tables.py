@@ -46,7 +46,7 @@ _COLUMNS = {
     "evidence": """
         edge:int64 document:int64 document_id:string relation:int32 sentence:int32 sentence_start:int32
         sentence_end:int32 sentence_text:string head_start:int32 head_end:int32 head_text:string tail_start:int32
-        tail_end:int32 tail_text:string score:float32 model:string version:string date:string
+        tail_end:int32 tail_text:string score:float32 model:string version:string date:string status:string
     """,
     "merges": """
         node:string text:string label:string into_text:string into_label:string step:string reason:string score:float32

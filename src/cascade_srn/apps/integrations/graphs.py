@@ -12,6 +12,7 @@ from cascade_srn.errors import ConfigError, SchemaError, did_you_mean
 from cascade_srn.extractor import Extractor
 from cascade_srn.inference.streaming import StreamOptions
 from cascade_srn.schema import Schema
+from cascade_srn.text.status import ASSERTED
 from cascade_srn.types import Document, Entity, Relation
 
 ModelLike = str | Path | Extractor | None
@@ -107,7 +108,7 @@ class GraphRelation:
     mentions: tuple[Relation, ...]  # The mentions, the best one first
 
     def properties(self) -> dict[str, Any]:
-        """Return the score, the sentence and the character offsets of the best mention, and the number of mentions."""
+        """Return score, sentence, offsets and status of the best mention, and the number of mentions."""
         best = self.mentions[0]
         found = {
             "sentence": best.sentence.text if best.sentence else "",
@@ -116,6 +117,7 @@ class GraphRelation:
             "tail_start": best.tail.start,
             "tail_end": best.tail.end,
             "n_mentions": len(self.mentions),
+            "status": best.status,
         }
         return _with_score(found, best.score)
 
@@ -151,7 +153,7 @@ def merge_mentions(
         ends = keys[relation.head], names[relation.label], keys[relation.tail]
         between.setdefault(ends, []).append(relation)
     relations = [
-        GraphRelation(entities[head], label, entities[tail], tuple(sorted(mentions, key=_score, reverse=True)))
+        GraphRelation(entities[head], label, entities[tail], tuple(sorted(mentions, key=_rank, reverse=True)))
         for (head, label, tail), mentions in between.items()
     ]
     return list(entities.values()), relations
@@ -159,6 +161,11 @@ def merge_mentions(
 
 def _score(item: Entity | Relation) -> float:
     return 1.0 if item.score is None else item.score
+
+
+def _rank(relation: Relation) -> tuple[bool, float]:
+    """Return a key that puts mentions that assert the relation above all others."""
+    return relation.status == ASSERTED, _score(relation)
 
 
 class GraphAdapter:

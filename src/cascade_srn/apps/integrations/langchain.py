@@ -26,7 +26,7 @@ class CascadeGraphTransformer:
     A node is identified by the text and the label of an entity, so that graph stores merge it across documents. Nodes
     have the properties ``score``, ``starts`` and ``ends``: the best score and the character offsets of the mentions in
     ``page_content``. Relationships have ``score``, ``sentence``, ``head_start``, ``head_end``, ``tail_start`` and
-    ``tail_end`` of their best mention, and ``n_mentions``.
+    ``tail_end`` of their best mention, ``n_mentions`` and ``status``.
 
     Args:
         model: A model folder, the name of a bundled model, a hub id, or an extractor.

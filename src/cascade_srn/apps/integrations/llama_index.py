@@ -23,7 +23,7 @@ class CascadePathExtractor(TransformComponent):
     mention with the best score. Entities have the metadata of the text node as properties, and ``score``, ``starts``
     and ``ends``: the best score and the character offsets of the mentions in the text of the node. Relations have the
     metadata too, and ``score``, ``sentence``, ``head_start``, ``head_end``, ``tail_start`` and ``tail_end`` of their
-    best mention, and ``n_mentions``.
+    best mention, ``n_mentions`` and ``status``.
 
     Args:
         model: A model folder, the name of a bundled model, a hub id, or an extractor.

@@ -42,7 +42,7 @@ class CascadeEntityRelationExtractor(EntityRelationExtractor):
     ``ends`` (character offsets of the mentions in the chunk) and ``chunk_index``. Resolvers merge nodes of the same
     ``name`` and keep the properties of one of them, so the relationship from a node to its chunk has the score and the
     offsets too. Other relationships have ``chunk_id``, ``score``, ``sentence``, ``head_start``, ``head_end``,
-    ``tail_start`` and ``tail_end`` of their best mention, and ``n_mentions``.
+    ``tail_start`` and ``tail_end`` of their best mention, ``n_mentions`` and ``status``.
 
     Args:
         model: A model folder, the name of a bundled model, a hub id, or an extractor.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ENTITIES = "array<struct<sentence:int,start:int,end:int,text:string,normalized:string,label:string,score:float>>"
 """Type of the column ``entities``. Offsets are half-open, and count the characters of the text."""
 RELATIONS = (
-    "array<struct<sentence:int,label:string,score:float,"
+    "array<struct<sentence:int,label:string,score:float,status:string,"
     "head:int,head_start:int,head_end:int,head_text:string,head_label:string,"
     "tail:int,tail_start:int,tail_end:int,tail_text:string,tail_label:string>>"
 )
@@ -162,6 +162,7 @@ def annotations(document: Document) -> tuple[list[dict[str, Any]], list[dict[str
             entities.append(_entity(document.text, number, span, sentence.offsets))
         for triple in sentence.triples:
             relation = {"sentence": number, "label": triple.label, "score": _round(triple.score)}
+            relation["status"] = sentence.status(triple)
             for role, span in (("head", triple.head), ("tail", triple.tail)):
                 entity = entities[places[span]]
                 relation[role] = places[span]

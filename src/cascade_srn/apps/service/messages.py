@@ -45,12 +45,13 @@ class EntityForm(JsonForm):
 
 
 class RelationForm(JsonForm):
-    """A relation of a document. `head` and `tail` are ids of entities."""
+    """A relation of a document. `head` and `tail` are ids of entities, and `status` follows from the sentence."""
 
     head: Position
     tail: Position
     label: str
     score: Probability | None = None
+    status: Literal["asserted", "negated", "hedged"] | None = None
 
 
 Offsets = Annotated[list[Position], Field(min_length=2, max_length=2)]
@@ -68,6 +69,8 @@ class DocumentForm(JsonForm):
     entities: Several[EntityForm] = Field(default=[])
     relations: Several[RelationForm] = Field(default=[])
     clusters: Several[Several[Offsets]] = Field(default=[])
+    model: str = Field(default="", description="Checksum of the model, in the output of `extract`.")
+    version: str = Field(default="", description="Version of the package, in the output of `extract`.")
 
     @property
     def n_annotations(self) -> int:
@@ -77,6 +80,13 @@ class DocumentForm(JsonForm):
 
 _Levels = Annotated[
     ThresholdsForm | Probability | None, Field(description="Thresholds by turn, or one number for all three turns.")
+]
+_Precision = Annotated[
+    dict[str, Probability] | Probability | None,
+    Field(
+        description="Keep only predictions with this precision, with 95 % confidence: one number, or an object with "
+        "`relations`, `entities` or labels. Not with `thresholds`, `overlaps` or `entities`."
+    ),
 ]
 Overlaps = Literal["flat", "nested", "all"]
 _Overlaps = Annotated[
@@ -109,6 +119,7 @@ class ExtractRequest(JsonForm):
         default=None, description="The texts. Send this or `text`."
     )
     thresholds: _Levels = None
+    precision: _Precision = None
     overlaps: _Overlaps = None
     entities: _Entities = None
     align: _Align = "exact"
@@ -135,6 +146,7 @@ class DrawRequest(JsonForm):
 
     text: str | None = Field(default=None, description="The text. Send this or `document`.")
     thresholds: _Levels = None
+    precision: _Precision = None
     overlaps: _Overlaps = None
     entities: _Entities = None
     align: _Align = "exact"
@@ -146,9 +158,9 @@ class DrawRequest(JsonForm):
     def _require_one(self) -> Self:
         if (self.text is None) == (self.document is None):
             raise ValueError("expected either text or document")
-        given = (self.thresholds, self.entities, self.overlaps) != (None, None, None) or self.skip
+        given = [self.thresholds, self.precision, self.entities, self.overlaps] != [None] * 4 or self.skip
         if self.document is not None and given:
-            raise ValueError("thresholds, overlaps, entities and skip apply to a text, not to a document")
+            raise ValueError("thresholds, precision, overlaps, entities and skip apply to a text, not to a document")
         return self
 
 

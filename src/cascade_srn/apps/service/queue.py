@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from cascade_srn.config import Thresholds
+from cascade_srn.inference.precision import MinScores
 from cascade_srn.network.examples import Example
 from cascade_srn.types import Document, Sentence
 
@@ -40,6 +41,7 @@ class ExtractionItem:
     costs: Sequence[int]  # Cost of each sentence, counted in ordinary words (``WordPieces.cost``)
     given_entities: bool = False  # Whether the model only looks for relations between the given entities
     overlaps: str = "flat"  # Treatment of entities that share words
+    min_scores: MinScores | None = None  # Scores that promise the precision that the request asks for
     # The request that the item belongs to; set by :class:`QueuedRequest`.
     request: QueuedRequest = field(init=False, repr=False)
     n_taken: int = 0  # Number of sentences that were handed to the model
@@ -70,6 +72,8 @@ class ExtractionItem:
     def finish(self, error: Exception | None = None) -> None:
         """Set the outcome: the annotated document, or an error. Called by the thread that runs the model."""
         self.outcome = error or Document(self.document.text, tuple(self.found), self.document.id)
+        if self.min_scores is not None and isinstance(self.outcome, Document):
+            self.outcome = self.min_scores.filter(self.outcome)
         self.request.resolve()
 
 

@@ -17,6 +17,7 @@ from cascade_srn.config import Thresholds
 from cascade_srn.errors import CascadeError, did_you_mean
 from cascade_srn.extractor import Extractor
 from cascade_srn.formats.alignment import Align
+from cascade_srn.inference.precision import MinScores, parse_precision
 from cascade_srn.inference.thresholds import resolve_thresholds
 from cascade_srn.text.segment import Segmenter, make_segmenter
 from cascade_srn.types import Document, Entity, Sentence
@@ -39,6 +40,7 @@ def prepare_items(
     texts = request_texts(body)
     thresholds = request_thresholds(body.thresholds, extractor, limits)
     segmenter = _skip_parts(body.skip, extractor)
+    min_scores = _request_promise(body.precision, extractor)
     items = []
     for position, (text, given) in enumerate(zip(texts, _entities_by_text(body, len(texts)), strict=True)):
         _check_annotations(f"text {position} has {len(given or ()):,} given entities", len(given or ()), limits)
@@ -46,7 +48,13 @@ def prepare_items(
         try:
             source = Document.from_text(text, segmenter=segmenter) if body.skip else text
             item = prepare_item(
-                extractor, source, entities=entities, thresholds=thresholds, overlaps=body.overlaps, align=body.align
+                extractor,
+                source,
+                entities=entities,
+                thresholds=thresholds,
+                overlaps=body.overlaps,
+                align=body.align,
+                min_scores=min_scores,
             )
         except CascadeError as error:
             raise refuse_text(position, error) from error
@@ -66,6 +74,7 @@ def prepare_item(
     thresholds: Thresholds | None = None,
     overlaps: str | None = None,
     align: Align = "exact",
+    min_scores: MinScores | None = None,
 ) -> ExtractionItem:
     """Prepare one text for the model, and compute its cost."""
     document = extractor.prepare(text, entities, align=align)
@@ -73,9 +82,20 @@ def prepare_item(
     # The model compares every given entity with all others of its sentence.
     costs = [max(1, extractor.model.cost(example), len(example.sentence.entities)) for example in examples]
     chosen = extractor.model.settings.thresholds if thresholds is None else thresholds
+    overlaps, given = overlaps or extractor.overlaps, entities is not None
+    extractor.check_promise(chosen, overlaps, given_entities=given, promised=min_scores is not None)
     return ExtractionItem(
-        document, chosen, examples, costs, given_entities=entities is not None, overlaps=overlaps or extractor.overlaps
+        document, chosen, examples, costs, given_entities=given, overlaps=overlaps, min_scores=min_scores
     )
+
+
+def _request_promise(precision: dict[str, float] | float | None, extractor: Extractor) -> MinScores | None:
+    if precision is None:
+        return None
+    try:
+        return extractor.promise(parse_precision(precision))
+    except CascadeError as error:
+        raise unprocessable(error.problem, error.hint) from error
 
 
 def _skip_parts(skip: Sequence[str], extractor: Extractor) -> Segmenter:

@@ -88,6 +88,9 @@ def listening_socket(settings: ServeSettings) -> socket.socket:
             # Closes connections whose client does not read its response. Accepted sockets inherit the option.
             milliseconds = round(1000 * settings.request_seconds)
             listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+        if hasattr(socket, "TCP_DEFER_ACCEPT"):
+            # A connection takes a descriptor when its first byte arrives, so silent ones take none.
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, max(1, round(settings.request_seconds)))
         listening.bind(address)
         listening.listen(BACKLOG)
     except OSError as error:

@@ -277,7 +277,7 @@ def with_overlaps(model: Model, overlaps: str) -> Model:
 
 
 def choose_constraints(model: Model, examples: Sequence[Example]) -> Model:
-    """Switch constraints on if they raise NER F1 plus strict relation F1, else off.
+    """Switch constraints on unless they lower NER F1 plus strict relation F1.
 
     The model is returned unchanged if it has no constraints, or if there are fewer than ``MIN_RELATIONS`` relations.
     """
@@ -285,4 +285,4 @@ def choose_constraints(model: Model, examples: Sequence[Example]) -> Model:
     if n_relations < MIN_RELATIONS or not (model.schema.constraints or model.schema.symmetric):
         return model
     off, on = (replace(model, settings=replace(model.settings, constraints=choice)) for choice in ("off", "on"))
-    return on if sum_f1(on, examples) > sum_f1(off, examples) else off
+    return on if sum_f1(on, examples) >= sum_f1(off, examples) else off

@@ -16,7 +16,7 @@ class BenchmarkOptions(Settings):
     # Smallest values of numbers. All others are at least 1.
     LEAST: ClassVar[dict[str, float]] = {"warmup": 0, "train_steps": 0, "n_tasks": 2, "seconds": 0.1}
     PRECISIONS: ClassVar[tuple[str, ...]] = PRECISIONS
-    NOT_EMPTY: ClassVar = ("presets", "clients", "models", "precisions", "splits")
+    NOT_EMPTY: ClassVar[tuple[str, ...]] = ("presets", "clients", "models", "precisions", "splits")
 
     def __post_init__(self) -> None:
         given = {setting.name: getattr(self, setting.name) for setting in fields(self)}
@@ -100,6 +100,29 @@ class ExtractOptions(BenchmarkOptions):
                 "both train_steps and given_entities are given",
                 "Train briefly to measure predicted entities, or use given entities, which need no training",
             )
+
+
+@dataclass(frozen=True)
+class PrecisionOptions(BenchmarkOptions):
+    """Options of the simulation of promised precision.
+
+    Attributes:
+        data: Annotated documents that the model was not trained on: one or more files.
+        splits: Number of random halves.
+        relations: Levels to promise for relations.
+        entities: Levels to promise for entities.
+        seed: Seed of the halves.
+    """
+
+    data: tuple[str, ...] = ()
+    model: str = DEFAULT
+    splits: int = 1000
+    relations: tuple[float, ...] = (0.5, 0.6, 0.7)
+    entities: tuple[float, ...] = (0.7, 0.8, 0.9)
+    seed: int = 0
+
+    LEAST = BenchmarkOptions.LEAST | {"relations": 0, "entities": 0, "seed": 0}
+    NOT_EMPTY = (*BenchmarkOptions.NOT_EMPTY, "data")
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,12 @@ from tokenizers import Tokenizer
 from cascade_srn.config import ModelSettings
 from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.evaluation.calibration.calibrate import calibrate
+from cascade_srn.evaluation.calibration.precision import measure_precision
 from cascade_srn.evaluation.evaluate import check_labels, read_annotated
 from cascade_srn.formats.alignment import Align
 from cascade_srn.formats.files import replacing
 from cascade_srn.formats.reports import ReadReport
+from cascade_srn.inference.precision import PrecisionRecord
 from cascade_srn.model.card import model_card
 from cascade_srn.model.folder import (
     CARD_FILE,
@@ -33,6 +35,7 @@ from cascade_srn.model.folder import (
     LIGHT_NEEDS,
     TOKENIZER_FILE,
     WEIGHTS_FILE,
+    write_precision,
 )
 from cascade_srn.model.model import Model
 from cascade_srn.runtime.model import ENCODER_WEIGHTS, LightModel
@@ -138,6 +141,7 @@ def export_model(
             recalibrated=settings != loaded.settings,
         )
         _write_config(loaded, settings, target, result.precision)
+        write_precision(target, _precision_record(loaded, target, documents))
         _write_card(folder, loaded, target, result)
         (target / REPORT_FILE).write_text(json.dumps(_report(result), indent=2) + "\n", encoding="utf-8")
         return replace(result, n_bytes=sum(path.stat().st_size for path in target.iterdir()))
@@ -169,6 +173,14 @@ def _compare(
     other = comparison.compare(chosen)
     is_better = other.worst_loss < parity.worst_loss
     return (other, chosen.settings) if is_better else (parity, exported.settings)
+
+
+def _precision_record(model: Model, target: Path, documents: Sequence[Document]) -> PrecisionRecord | None:
+    """Return the precision statistics of an exported model. Scores in 8 bits differ from those of the model."""
+    exported = LightModel.load(target)
+    if documents:
+        return measure_precision(exported, documents)
+    return model.precision_record if exported.precision == "float32" else None
 
 
 def _too_much_loss(parity: Parity) -> ModelError:

@@ -9,7 +9,7 @@ from cascade_srn.apps.graph.store import open_graph
 
 
 @contextmanager
-def live_graph(folder, settings=None):
+def live_graph(folder, settings=None, **options):
     """Serve a graph for the duration of the block, and yield a client."""
-    with run_app(create_explorer(open_graph(folder), settings), settings) as (_, client):
+    with run_app(create_explorer(open_graph(folder), settings, **options), settings) as (_, client):
         yield client

@@ -24,7 +24,7 @@ from cascade_srn.apps.web.settings import ServeSettings
 
 NER = node_id("named entity recognition")
 PATHS = ("overview", "search", "node", "neighbourhood", "neighbourhood.csv", "evidence", "evidence.csv", "ranking")
-PATHS += ("ranking.csv", "communities", "path", "triples", "triples.csv", "trends")
+PATHS += ("ranking.csv", "communities", "path", "triples", "triples.csv", "trends", "page.png")
 
 
 def find_edge(explored):

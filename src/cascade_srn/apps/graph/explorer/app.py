@@ -13,6 +13,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from cascade_srn.apps.graph.explorer.evidence import draw_evidence, graph_schema
+from cascade_srn.apps.graph.explorer.pages import PdfPages
 from cascade_srn.apps.graph.filters import Filters
 from cascade_srn.apps.graph.paths import MAX_LENGTH
 from cascade_srn.apps.graph.questions import Graph, without
@@ -26,6 +27,7 @@ from cascade_srn.apps.web.run import serve_app
 from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.errors import CascadeError
 from cascade_srn.formats.table import escape_row
+from cascade_srn.text.pdf import PagePicture
 
 DESCRIPTION = (
     "Neighbourhoods, paths, evidence and rankings of a graph. Every error has the same form: a code and a message."
@@ -39,6 +41,7 @@ EVIDENCE_COLUMNS = (
     *("document", "document_id", "title", "date", "score", "sentence_text", "sentence_start", "sentence_end"),
     *("head_text", "head_start", "head_end", "tail_text", "tail_start", "tail_end", "model", "version"),
 )
+PLACES = ("sentence", "head", "tail")
 # Bounds of an answer.
 MAX_CENTRES, MAX_NEIGHBOURS, MAX_ROWS = 40, 200, 1000
 # Questions that the database works on at the same time, and the seconds that others wait for their turn.
@@ -51,6 +54,7 @@ ERRORS = error_responses(
         503: "Too many questions are in progress; see Retry-After.",
     }
 )
+PNG_RESPONSE: dict[int | str, dict[str, Any]] = {200: {"content": {"image/png": {}}, "description": "A picture."}}
 CSV_RESPONSE: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {}}, "description": "A table."}}
 
 
@@ -121,6 +125,22 @@ class EvidenceForm(FilterForm):
     offset: Offset = 0
 
 
+class PageForm(QueryForm):
+    """A place in a document: a sentence and two entities, as offsets into its text."""
+
+    document: Annotated[int, Field(ge=0, le=MAX_NUMBER, description="Number of the document.")]
+    sentence_start: Offset
+    sentence_end: Offset
+    head_start: Offset
+    head_end: Offset
+    tail_start: Offset
+    tail_end: Offset
+
+    def places(self) -> dict[str, tuple[int, int]]:
+        """Return the offsets by name."""
+        return {name: (getattr(self, f"{name}_start"), getattr(self, f"{name}_end")) for name in PLACES}
+
+
 class PathForm(FilterForm):
     """The shortest paths between two nodes. `type` is the type of the nodes between."""
 
@@ -189,7 +209,7 @@ class RankingForm(FilterForm):
         }
 
 
-def create_explorer(graph: Graph, settings: ServeSettings | None = None) -> FastAPI:
+def create_explorer(graph: Graph, settings: ServeSettings | None = None, *, pdfs: str | Path | None = None) -> FastAPI:
     """Make the ASGI application that serves a graph.
 
     The database is closed with the lifespan of the application.
@@ -197,12 +217,14 @@ def create_explorer(graph: Graph, settings: ServeSettings | None = None) -> Fast
     Args:
         graph: The graph.
         settings: Settings of the service; those about the model are not used.
+        pdfs: Folder with the PDF files that the graph was built from, to show evidence on their pages.
 
     Example:
         >>> app = create_explorer(open_graph("graph"))  # doctest: +SKIP
     """
     settings = ServeSettings() if settings is None else settings
-    own = WebPart(graph_routes(graph), page_assets("graph/explorer/page"), close=graph.close)
+    pages = None if pdfs is None else PdfPages(pdfs)
+    own = WebPart(graph_routes(graph, pages), page_assets("graph/explorer/page"), close=graph.close)
     return create_web_app(own, settings, Metrics(), title="cascade-srn graph", description=DESCRIPTION)
 
 
@@ -216,13 +238,18 @@ def explorer_part(folder: str | Path) -> WebPart:
 
 
 def serve_graph(
-    folder: str | Path, settings: ServeSettings | None = None, *, on_ready: Callable[[str], None] | None = None
+    folder: str | Path,
+    settings: ServeSettings | None = None,
+    *,
+    pdfs: str | Path | None = None,
+    on_ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serve the graph in a folder until SIGINT or SIGTERM.
 
     Args:
         folder: A folder that :func:`cascade_srn.apps.graph.build` has written.
         settings: Settings of the service; those about the model are not used.
+        pdfs: Folder with the PDF files that the graph was built from, to show evidence on their pages.
         on_ready: Called with the URL when the service accepts requests.
 
     Raises:
@@ -230,11 +257,11 @@ def serve_graph(
         ConfigError: The service cannot listen on the address, or an extra is missing.
     """
     settings = ServeSettings() if settings is None else settings
-    app = create_explorer(open_graph(folder), settings)
+    app = create_explorer(open_graph(folder), settings, pdfs=pdfs)
     serve_app(app, settings, on_ready=on_ready)
 
 
-def graph_routes(graph: Graph) -> APIRouter:
+def graph_routes(graph: Graph, pages: PdfPages | None = None) -> APIRouter:
     """Make the routes of all questions to a graph.
 
     They are plain functions, which the framework runs in threads, because the database blocks. Their number at work is
@@ -296,6 +323,8 @@ def graph_routes(graph: Graph) -> APIRouter:
             drawn = [
                 without(row, "edge", "total") | {"drawing": draw_evidence(row, edge["label"], schema)} for row in rows
             ]
+            if pages is not None:
+                drawn = [row | {"has_page": pages.has(row["document_id"])} for row in drawn]
             return {"edge": edge, "total": rows[0]["total"] if rows else 0, "evidence": drawn}
 
         return _answer(find)
@@ -308,6 +337,29 @@ def graph_routes(graph: Graph) -> APIRouter:
             EVIDENCE_COLUMNS,
             lambda: graph.evidence(form.edge, form.filters(), limit=form.limit, offset=form.offset),
         )
+
+    @router.get("/page.png", response_class=Response, responses=PNG_RESPONSE)
+    def page(form: Annotated[PageForm, Query()]) -> Response:
+        """Return the page of a PDF with a sentence and two entities marked.
+
+        The headers have the number of the page, and where the marks start, as a share of the height.
+        """
+
+        def draw() -> PagePicture:
+            found = graph.select(
+                "SELECT document_id, text FROM documents WHERE document = $document", document=form.document
+            )
+            if pages is None or not found or not found[0]["text"] or not pages.has(found[0]["document_id"]):
+                raise NotInGraph(f"there is no PDF of the document {form.document}", "Serve the graph with its files")
+            return pages.draw(found[0]["document_id"], found[0]["text"], form.places())
+
+        picture: PagePicture = _find(draw)
+        headers = {
+            "Cache-Control": "no-store",
+            "Page-Number": str(picture.page + 1),
+            "Page-Position": f"{picture.top:.4f}",
+        }
+        return Response(picture.png, headers=headers, media_type="image/png")
 
     @router.get("/communities")
     def communities() -> Response:

@@ -5,7 +5,7 @@ import { createCardHeader, createRelationLabel } from "../../../web/shared/lists
 import { createNodeButton, formatYears } from "./details.js";
 
 /** Show an edge with the first page of its evidence. `onMore(offset)` returns the next page. */
-export function showEvidence(container, found, { labels, onSelect, onMore, onCsv, onClose }) {
+export function showEvidence(container, found, { labels, onSelect, onMore, onCsv, onPage, onClose }) {
   const { edge, total } = found;
   const createEnd = (end) =>
     createNodeButton({ node: edge[end], name: edge[`${end}_name`], label: edge[`${end}_label`] }, labels, onSelect);
@@ -22,7 +22,8 @@ export function showEvidence(container, found, { labels, onSelect, onMore, onCsv
   ];
   const csv = createHtml("button", { type: "button", class: "quiet-button", click: onCsv }, "CSV");
   const flag = edge.flag ? [createHtml("span", { class: "flag" }, edge.flag)] : [];
-  const list = createHtml("ol", { class: "evidence" }, ...found.evidence.map(createSentence));
+  const create = (row) => createSentence(row, onPage);
+  const list = createHtml("ol", { class: "evidence" }, ...found.evidence.map(create));
   const more = createHtml("button", { type: "button", class: "action" });
   const update = () => {
     const left = total - list.children.length;
@@ -34,7 +35,7 @@ export function showEvidence(container, found, { labels, onSelect, onMore, onCsv
     const next = await onMore(list.children.length);
     more.disabled = false;
     if (!next) return;
-    list.append(...next.evidence.map(createSentence));
+    list.append(...next.evidence.map(create));
     update();
   });
   update();
@@ -42,7 +43,7 @@ export function showEvidence(container, found, { labels, onSelect, onMore, onCsv
   container.replaceChildren(header, summary, list, more);
 }
 
-function createSentence(row) {
+function createSentence(row, onPage) {
   const name = row.title || row.document_id || "Document";
   const more = [
     row.title ? row.document_id : "",
@@ -57,7 +58,32 @@ function createSentence(row) {
     createDrawing(row),
     createHtml("p", { class: "source", title: model }, createHtml("bdi", {}, name),
       createHtml("span", { class: "help" }, ` ${more.filter(Boolean).join(" · ")}`)),
+    ...(row.has_page ? [createPageButton(row, name, onPage)] : []),
   );
+}
+
+/** Create a button that shows the page of the PDF, or hides it again. */
+function createPageButton(row, name, onPage) {
+  const button = createHtml("button", { type: "button", class: "quiet-button", "aria-expanded": "false" }, "PDF page");
+  const view = createHtml("div", { class: "pdf-page", hidden: true });
+  button.addEventListener("click", async () => {
+    if (!view.children.length) {
+      button.disabled = true;
+      const found = await onPage(row);
+      button.disabled = false;
+      if (!found) return;
+      const marked = `the sentence, “${row.head_text}” in blue and “${row.tail_text}” in green`;
+      const picture = createHtml("img", { src: found.address, alt: `Page ${found.number} of ${name} with ${marked}` });
+      const mark = createHtml("span", { style: `top: ${100 * found.top}%` });
+      view.append(picture, mark);
+      button.textContent = `PDF page ${found.number}`;
+      await picture.decode();
+    }
+    view.hidden = !view.hidden;
+    button.setAttribute("aria-expanded", String(!view.hidden));
+    if (!view.hidden) view.lastChild.scrollIntoView({ block: "center" });
+  });
+  return createHtml("div", {}, button, view);
 }
 
 /** Insert the drawing of the server. Without one, show the two names. */

@@ -204,9 +204,10 @@ async function loadCard(signal) {
     const parameters = { edge, min_score, first_year, last_year, limit: EVIDENCE_PAGE };
     const onMore = (offset) => attempt(() => fetchJson("evidence", { ...parameters, offset }));
     const onCsv = () => attempt(() => saveCsv("evidence.csv", { ...parameters, limit: CSV_ROWS }));
+    const onPage = (row) => attempt(() => loadPage(row));
     const found = await fetchJson("evidence", parameters, signal);
     signal.throwIfAborted();
-    showEvidence(card, found, { labels, onSelect, onMore, onCsv, onClose });
+    showEvidence(card, found, { labels, onSelect, onMore, onCsv, onPage, onClose });
   } else if (selected !== null) {
     const node = await fetchJson("node", { node: selected }, signal);
     signal.throwIfAborted();
@@ -239,6 +240,15 @@ function showError(error, onRetry) {
 
 async function saveCsv(path, parameters) {
   saveFile(await (await service.request(`api/${path}`, { parameters })).blob(), path);
+}
+
+/** Return the page of the PDF that a sentence is on: its address, number, and the place of the sentence. */
+async function loadPage(row) {
+  const names = ["sentence", "head", "tail"].flatMap((name) => [`${name}_start`, `${name}_end`]);
+  const parameters = Object.fromEntries(["document", ...names].map((name) => [name, row[name]]));
+  const answer = await service.request("api/page.png", { parameters });
+  const address = URL.createObjectURL(await answer.blob());
+  return { address, number: answer.headers.get("Page-Number"), top: Number(answer.headers.get("Page-Position")) };
 }
 
 const downloads = {
