@@ -150,6 +150,7 @@ def test_similar_names_are_linked(name, other):
         ("SemEval 2019 task", "SemEval 2018 task"),
         ("BioBERT embedding", "BioBART embedding"),
         ("language modeling", "modeling language"),
+        ("semantic context", "semantic content"),
     ],
 )
 def test_other_things_are_not_linked(name, other):

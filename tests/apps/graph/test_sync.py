@@ -177,11 +177,13 @@ def test_twenty_kills_lose_nothing(folder, model, tmp_path):
 
 def test_a_changed_vocabulary_links_nodes_again(folder, model, tmp_path):
     vocabulary = tmp_path / "vocabulary.csv"
-    settings = GraphSettings(vocabulary=str(vocabulary))
+    engine = InProcessEngine(lambda shard: None)
+    linked = GraphSettings(vocabulary=str(vocabulary))
+    settings = SyncSettings(str(model), SMALL, engine=engine, device="cpu", graph=linked)
     with pytest.raises(DataError, match="does not exist"):
-        run(tmp_path / "graph", folder, model, lambda shard: pytest.fail("extracted"), graph=settings)
+        sync(tmp_path / "graph", folder, settings)
     vocabulary.write_text("id,name\n1,unheard of\n")
-    first = run(tmp_path / "graph", folder, model, graph=settings)
+    first = sync(tmp_path / "graph", folder, settings)
     assert first.links["unlinked"] == first.counts["nodes"]
     with open_graph(tmp_path / "graph") as opened:
         name = opened.query("SELECT name FROM nodes ORDER BY node")[0]["name"]

@@ -326,7 +326,7 @@ def numbers_of(text: str) -> list[str]:
 
 
 def is_misspelling(one: Key, other: Key) -> bool:
-    """Return whether two names differ by one letter of one word, and neither writes the word as a name.
+    """Return whether two names differ by a doubled or exchanged letter of one word that neither writes as a name.
 
     Unlike :class:`Words`, this does not know which of the two words is the right one.
     """
@@ -337,7 +337,8 @@ def is_misspelling(one: Key, other: Key) -> bool:
     words = [word for key in (one, other) for word in re.split(r"[\s-]+", key.name)]
     if {singular(word.casefold()) for word in words if _is_name(word)}.intersection(pairs[0]):
         return False
-    if _refuse_affixes(*pairs[0]) or (len(first) == 1 and _kind_of_typo(*pairs[0]) in ("length", "replace")):
+    # A replaced letter often makes another word: "semantic context" and "semantic content".
+    if _refuse_affixes(*pairs[0]) or _kind_of_typo(*pairs[0]) in ("length", "replace"):
         return False
     return bool(load_library("rapidfuzz.distance").OSA.distance(*pairs[0], score_cutoff=1) <= 1)
 
