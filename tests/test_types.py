@@ -215,8 +215,8 @@ class TestAsDictionary:
         ]
         assert record["relations"] == [
             {"head": 2, "tail": 0, "label": "used-for", "score": 0.1 + 0.2, "status": "asserted"},
-            {"head": 1, "tail": 0, "label": "used-for", "score": None, "status": "asserted"},
-            {"head": 3, "tail": 4, "label": "used-for", "score": None, "status": "asserted"},
+            {"head": 1, "tail": 0, "label": "used-for", "score": None},
+            {"head": 3, "tail": 4, "label": "used-for", "score": None},
         ]
 
     def test_it_comes_back_from_json_as_it_was(self):

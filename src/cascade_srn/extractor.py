@@ -15,15 +15,8 @@ from cascade_srn.errors import CascadeError, ConfigError, ModelError
 from cascade_srn.formats.alignment import Align, place_entities
 from cascade_srn.formats.label_filter import select_labels
 from cascade_srn.inference.batching import release_freed_memory
-from cascade_srn.inference.precision import (
-    MinScores,
-    PrecisionChoice,
-    PrecisionLike,
-    PrecisionRecord,
-    find_min_scores,
-    parse_precision,
-    settings_checksum,
-)
+from cascade_srn.inference.precision import MinScores, PrecisionRecord, find_min_scores, settings_checksum
+from cascade_srn.inference.precision_option import PrecisionChoice, PrecisionLike, parse_precision
 from cascade_srn.inference.predictor import (
     BaseModel,
     Predictor,

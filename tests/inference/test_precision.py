@@ -8,15 +8,13 @@ import pytest
 from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.inference.precision import (
     MinScores,
-    PrecisionChoice,
     PrecisionRecord,
     RankedPredictions,
     ScoredPredictions,
     binomial_tail,
     find_min_scores,
-    number_format,
-    parse_precision,
 )
+from cascade_srn.inference.precision_option import PrecisionChoice, number_format, parse_precision
 from cascade_srn.schema import Schema
 from cascade_srn.types import Span, Triple
 

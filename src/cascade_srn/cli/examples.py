@@ -14,9 +14,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "benchmark corpus": ("cascade-srn benchmark corpus --device cpu",),
     "benchmark extract": ("cascade-srn benchmark extract --model runs/example --data test.jsonl",),
     "benchmark few-shot": (
-        "cascade-srn benchmark few-shot --data crossre/politics,scierc --seeds 3",
+        "cascade-srn benchmark few-shot --data crossre/politics,scierc/dygie --seeds 3",
         "cascade-srn benchmark few-shot --data mycorpus --sizes 50,100,200,all --encoders encoders/mine",
     ),
+    "benchmark precision": ("cascade-srn benchmark precision --data dev.json,test.json",),
     "benchmark growth": ("cascade-srn benchmark growth --no-plot",),
     "benchmark runtimes": ("cascade-srn benchmark runtimes --models scierc-small,light --data dev.json",),
     "benchmark serve": ("cascade-srn benchmark serve --device cpu",),

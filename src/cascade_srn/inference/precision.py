@@ -23,17 +23,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cascade_srn.config import PRECISIONS, ModelSettings, require_range
+from cascade_srn.config import ModelSettings
 from cascade_srn.errors import ConfigError, ModelError, did_you_mean
+from cascade_srn.inference.precision_option import KINDS, NOTIONS, PrecisionChoice
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Span, Triple
 
-KINDS = ("entities", "relations")
-NOTIONS = ("boundaries", "strict")
-"""What counts as correct: boundaries alone, or the entity types too."""
 CONFIDENCE = 0.95
-PrecisionLike = str | float | Mapping[str, float]
-"""Levels of precision, the number format of the encoder, or both: 0.6, {"relations": 0.6}, "bf16", "0.6,bf16"."""
 
 _VERSION = 1
 # Thresholds of a sequence: the scores above which a twentieth of the predictions lies, two twentieths, and so on.
@@ -46,61 +42,6 @@ _STEPS = 1000
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-
-
-class PrecisionChoice(NamedTuple):
-    """What a user asks for: the number format of the encoder, the level of each kind or label, and what is correct."""
-
-    number_format: str = "auto"
-    levels: Mapping[str, float] = {}
-    notion: str = "strict"
-
-
-def parse_precision(given: PrecisionLike) -> PrecisionChoice:
-    """Parse the option ``precision``.
-
-    Example:
-        >>> parse_precision("relations=0.6,USED-FOR=0.7,bf16")
-        PrecisionChoice(number_format='bf16', levels={'relations': 0.6, 'USED-FOR': 0.7}, notion='strict')
-        >>> parse_precision(0.6).levels
-        {'entities': 0.6, 'relations': 0.6}
-    """
-    if isinstance(given, str):
-        parts: Iterable[tuple[str, Any]] = [_parse_part(part.strip()) for part in given.split(",")]
-    elif isinstance(given, Mapping):
-        parts = given.items()
-    else:
-        parts = [("", given)]
-    choice = PrecisionChoice()
-    levels: dict[str, float] = {}
-    for name, value in parts:
-        if value in PRECISIONS:
-            choice = choice._replace(number_format=value)
-        elif value in NOTIONS:
-            choice = choice._replace(notion=value)
-        elif isinstance(value, bool) or not isinstance(value, int | float):
-            raise ConfigError(
-                f"precision is {value!r}",
-                f"Give a level such as 0.6, or one of {', '.join(PRECISIONS)}",
-                option="precision",
-            )
-        else:
-            require_range("the precision", value, 0, 1, option="precision")
-            levels |= {key: float(value) for key in ((name,) if name else KINDS)}
-    return choice._replace(levels=levels)
-
-
-def _parse_part(part: str) -> tuple[str, Any]:
-    name, _, number = part.rpartition("=")
-    try:
-        return name, float(number)
-    except ValueError:
-        return "", part
-
-
-def number_format(precision: PrecisionLike) -> str:
-    """Return the number format of the encoder that the option ``precision`` asks for."""
-    return parse_precision(precision).number_format
 
 
 class MinScores(NamedTuple):

@@ -28,7 +28,7 @@ _TABLES = {
         SELECT i % (3 * {n}) AS edge, i // 40 AS document, 'd' || i // 40 AS document_id, i % 40 AS relation,
             0 AS sentence, 0 AS sentence_start, 9 AS sentence_end, 'name name' AS sentence_text, 0 AS head_start,
             4 AS head_end, 'name' AS head_text, 5 AS tail_start, 9 AS tail_end, 'name' AS tail_text, 0.7 AS score,
-            'm' AS model, '1' AS version, (2000 + i % 20)::VARCHAR AS date
+            'm' AS model, '1' AS version, 'asserted' AS status, (2000 + i % 20)::VARCHAR AS date
         FROM range(4 * {n}) AS t(i)""",
     "merges": """
         SELECT 'node-' || i AS node, 'n' || i AS text, 'Method' AS label, 'name' AS into_text, 'Method' AS into_label,

@@ -65,6 +65,7 @@ def write_job(folder, documents, *, shards=2, finished=None, kept=None):
                 tables["relations"].append(
                     place
                     | {"relation": at, "sentence": n, "label": triple.label, "score": triple.score, "model": "m" * 64}
+                    | {"status": item.sentences[n].status(triple)}
                     | ends
                 )
         for name, found in tables.items():

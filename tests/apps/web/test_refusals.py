@@ -49,7 +49,7 @@ def refusal(answer, status, code):
         ("text", "", ["a string", "an object"]),
         ({"text": "a", "threshold": 1}, "", ["'threshold'", "Did you mean 'thresholds'?"]),
         ({"Text": "a"}, "", ["'Text'", "Did you mean 'text'?"]),
-        ({"text": "a", "x" * 99: 1}, "", [repr("x" * 40), "align, entities, overlaps, skip, text"]),
+        ({"text": "a", "x" * 99: 1}, "", [repr("x" * 40), "align, entities, overlaps, precision, skip, text"]),
         ({"text": "a", "thresholds": {"entitty": 0.3}}, "thresholds: ", ["'entitty'", "Did you mean 'entity'?"]),
         (
             {"text": "a", "entities": [{"start": 0, "end": 1, "Lable": "Task"}]},

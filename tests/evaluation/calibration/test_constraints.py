@@ -73,7 +73,7 @@ def training(tmp_path):
 class TestSavedModels:
     def test_constraints_are_learned_and_stored(self, folder, dev, training, tmp_path):
         found = calibrate_model_folder(str(folder), dev, tmp_path / "new", learn_constraints=training)
-        learned = {"used-for": RelationConstraints(pairs=(("Thing", "Task"),))}
+        learned = {"used-for": RelationConstraints(pairs=(("Thing", "Task"),), exclusive=True)}
         assert found.schema.constraints == Model.load(tmp_path / "new").schema.constraints == learned
         assert found.constraints == Model.load(tmp_path / "new").settings.constraints == "off"
         assert Model.load(folder).schema.constraints == {}

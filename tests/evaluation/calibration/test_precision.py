@@ -9,7 +9,7 @@ from tests.evaluation.saved_models import DOCUMENTS, corpus, saved_model
 from cascade_srn import Extractor
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.calibration.precision import LEVELS, measure_precision, measure_promises
-from cascade_srn.inference.precision import KINDS
+from cascade_srn.inference.precision_option import KINDS
 from cascade_srn.model.folder import model_checksum, read_precision
 from cascade_srn.model.model import Model
 
