@@ -10,7 +10,10 @@ from cascade_srn.runs.display import Display
 
 
 def test_from_a_recipe_to_a_model(real_curves, recipe, tmp_path, capsys):
-    assert run("train", recipe, "training.epochs=2", f"data.test={tmp_path / 'dev.jsonl'}", "--device", "cpu") == 0
+    assert (
+        run("train", recipe, "training.epochs=2", f"data.test={tmp_path / 'dev.jsonl'}", "--device", "cpu", "--no-onnx")
+        == 0
+    )
     printed = capsys.readouterr().out.splitlines()
     # Checks of the data, a line per evaluation and epoch, the table, and the folder of the model.
     assert printed[0] == "preflight:"

@@ -49,6 +49,7 @@ def test_a_batch_finds_what_single_texts_find(extractor):
     check_same(together, [extractor.extract(text, thresholds=LOW) for text in TEXTS])
 
 
+@pytest.mark.slow
 def test_a_sentence_of_several_windows(extractor):
     words = ["We", "train", "a", "CRF", "for", "named", "entity", "recognition"]
     filler = ["and", "the", "method", "is", "compared", "with", "others"] * 90

@@ -11,7 +11,6 @@ from cascade_srn.cli.failures import print_read_notes
 from cascade_srn.cli.options import Alignment, DataFormat, Device
 from cascade_srn.errors import ConfigError
 from cascade_srn.formats.alignment import Align
-from cascade_srn.inference.precision import RankedPredictions
 from cascade_srn.inference.precision_option import KINDS
 from cascade_srn.schema import MIN_PAIR_COUNT
 
@@ -80,6 +79,7 @@ def _calibrate_reviewed(model: str, data: str, output: Path, **others: object) -
         if value:
             raise ConfigError("marked predictions change no thresholds", "Leave this option out", option=name)
     from cascade_srn.evaluation.calibration.model_folder import review_model_folder
+    from cascade_srn.inference.precision import RankedPredictions
 
     record = review_model_folder(model, data, output)
     for kind in KINDS:

@@ -123,6 +123,7 @@ def test_without_a_graph(model_folder):
     assert [tool.name for tool in tools] == ["extract"]
 
 
+@pytest.mark.slow
 def test_over_standard_input(sample_graph, model_folder, tmp_path):
     options = ("mcp", "--graph", sample_graph, "--model", model_folder)
     command = StdioServerParameters(

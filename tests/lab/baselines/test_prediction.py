@@ -233,6 +233,7 @@ class TestPredictor:
         assert sum(len(s.entities) for s in found) > 10
         assert not any(s.triples for s in found)
 
+    @pytest.mark.slow
     def test_bf16(self, method):
         model = _spread(method)
         exact, reduced = (model.predictor(precision=p) for p in ("auto", "bf16"))
