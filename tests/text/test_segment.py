@@ -113,6 +113,12 @@ def test_sentences(text):
     assert [sentence[0][0] for sentence in segment(plain)] == starts
 
 
+def test_a_long_text_without_capitals_has_sentences():
+    text = "we train a parser, e.g. on news. it is fast. " * 10
+    assert len(segment(text)) == 20
+    assert len(segment(text + "A")) < 20
+
+
 @pytest.mark.parametrize("text", ["", " ", "\n\n\t\r\n\u00a0\u2028\x1c"])
 def test_blank_text_has_no_sentence(text):
     assert segment(text) == []

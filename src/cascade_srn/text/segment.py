@@ -137,6 +137,9 @@ _OPENING = frozenset(["(", "[", "{", "“", "«", "‘", "„", "``", "`", '"', 
 LONGEST_SENTENCE = 200
 """Maximum number of words of a sentence. Longer ones are usually lists, tables or noise, and are cut at a pause."""
 
+# Characters from which a text without capitals is taken as one whose author uses none.
+_MIN_LOWER_CASE = 200
+
 # Words after which a long sentence is cut, best first. A line break is better than all of them.
 _PAUSES = (frozenset(";:"), frozenset(",)]}"), frozenset(["-", "–", "—", "--", "|", "/"]))
 
@@ -304,7 +307,7 @@ def _terminator(first: str) -> _Ends:
 def _group_sentences(normal: str, words: list[tuple[int, int]], ends: list[_Ends]) -> list[list[tuple[int, int]]]:
     """Group words into sentences. A terminator stays pending while only closing brackets and quotes follow it."""
     firsts: list[int] = []  # index of the first word of each sentence
-    names = _find_marked_names(normal)
+    names, no_capitals = _find_marked_names(normal), len(normal) >= _MIN_LOWER_CASE and normal.islower()
     before, depth, pending, cited, never = 0, 0, _Ends.NEVER, 0, _Ends.NEVER
     for index, (start, end) in enumerate(words):
         # Most words only extend a sentence. A blank line has at least two characters, or is a separator of paragraphs.
@@ -319,7 +322,8 @@ def _group_sentences(normal: str, words: list[tuple[int, int]], ends: list[_Ends
         if pending and not closes and not spaced and (citation := _CITATION.match(normal, start)):
             closes, cited = True, citation.end()
         blank = spaced and _BLANK_LINE.search(normal, before, start)
-        if not firsts or blank or (not closes and _starts_sentence(normal, words, index, pending, spaced, depth)):
+        starts = not closes and _starts_sentence(normal, words, index, pending, spaced, depth, no_capitals)
+        if not firsts or blank or starts:
             firsts.append(index)
             depth, pending = 0, _Ends.NEVER
         depth = _change_depth(depth, word)
@@ -369,9 +373,12 @@ def _pause(normal: str, word: tuple[int, int], following: tuple[int, int]) -> in
 
 
 def _starts_sentence(
-    normal: str, words: list[tuple[int, int]], index: int, pending: _Ends, spaced: bool, depth: int
+    normal: str, words: list[tuple[int, int]], index: int, pending: _Ends, spaced: bool, depth: int, no_capitals: bool
 ) -> bool:
-    """Return whether a word starts a sentence, given the pending terminator and the number of open brackets."""
+    """Return whether a word starts a sentence, given the pending terminator and the number of open brackets.
+
+    In a long text without capitals, any word after a terminator does.
+    """
     if pending == _Ends.NEVER:
         return False
     if pending == _Ends.ALWAYS:
@@ -390,7 +397,7 @@ def _starts_sentence(
         return True
     # Caseless letters, names such as mBERT, bullets, emoji and currency signs can start a sentence.
     if word[0].isalpha():
-        return not word.islower()
+        return no_capitals or not word.islower()
     return word[0] in "•‣" or unicodedata.category(word[0]) in ("So", "Sc")
 
 
