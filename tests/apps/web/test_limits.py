@@ -230,6 +230,8 @@ def test_shutdown_refuses_what_cannot_be_finished_in_time(held, caplog):
         with service.connect() as first, service.connect() as second, service.connect() as silent:
             first.sendall(head("/extract", JSON, f"Content-Length: {len(body)}") + body)
             second.sendall(head() + b"{")
+            # The system keeps a connection to itself until its first byte arrives.
+            silent.sendall(b"P")
             until(lambda: held.n_waiting == 1 and service.metrics()["cascade_srn_requests_in_flight"] == 3)
             service.stop()
             for one in (first, second):

@@ -81,7 +81,7 @@ function createPageButton(row, name, onPage) {
     }
     view.hidden = !view.hidden;
     button.setAttribute("aria-expanded", String(!view.hidden));
-    if (!view.hidden) view.lastChild.scrollIntoView({ block: "center" });
+    if (!view.hidden) view.lastElementChild?.scrollIntoView({ block: "center" });
   });
   return createHtml("div", {}, button, view);
 }
