@@ -64,13 +64,11 @@ def decompress(path: Path, on_disk: BinaryIO, encoding: str | None = None) -> It
 def check_encoding(name: str | None) -> None:
     """Raise ConfigError if a name is not that of an encoding of text."""
     try:
-        known = name is None or codecs.lookup(name)._is_text_encoding
+        "".encode("utf-8" if name is None else name)
     except (LookupError, TypeError, ValueError):
-        known = False
-    if not known:
         raise ConfigError(
             f"the encoding {short_repr(name)} does not exist", "Use a name such as cp1252 or utf-16", option="encoding"
-        )
+        ) from None
 
 
 def convert_to_utf8(path: Path | str, handle: IO[bytes], encoding: str | None = None) -> IO[bytes]:
