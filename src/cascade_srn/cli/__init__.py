@@ -26,6 +26,7 @@ PANELS = {
     "serve": _EXTRACT,
     "mcp": _EXTRACT,
     "select": _ANNOTATE,
+    "teach": _ANNOTATE,
     "annotate": _ANNOTATE,
     "init": _TRAIN,
     "train": _TRAIN,

@@ -79,6 +79,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "cascade-srn select abstracts.csv --field abstract --strategy diversity --output tasks.json",
     ),
     "serve": ("cascade-srn serve --port 8000", "cascade-srn serve --model runs/example --host 0.0.0.0"),
+    "teach": (
+        "cascade-srn teach labels.yaml texts/ --endpoint http://localhost:8000/v1 --model NAME --output project",
+        "cascade-srn teach labels.yaml notes.csv --endpoint URL --model NAME --budget 5 --price 0.15,0.60 -o project",
+    ),
     "train": (
         "cascade-srn train recipe.yaml training.epochs=5",
         "cascade-srn train recipe.yaml --seeds 5 --jobs 2",

@@ -153,9 +153,11 @@ def status(project: _Folder, json: _Json = False) -> None:
     """Show the labels, annotators and scores of a project. It may be open in a browser."""
     from cascade_srn.apps.annotation.learning import current_model, describe_uncertainty, read_curve
     from cascade_srn.apps.annotation.project import Project
+    from cascade_srn.apps.annotation.teaching.summary import describe, summarize
 
     with Project.open(project, read_only=True) as opened:
         curve = read_curve(opened)
+        taught = summarize(opened)
         found: dict[str, Any] = {
             "name": opened.name,
             "labels": opened.labels.to_dict(),
@@ -168,6 +170,7 @@ def status(project: _Folder, json: _Json = False) -> None:
             "model": None if opened.model is None else Path(opened.model).name,
             "curve": curve,
         }
+        found |= {} if taught is None else {"teaching": taught}
     if json:
         _print_json(found)
         return
@@ -184,6 +187,8 @@ def status(project: _Folder, json: _Json = False) -> None:
         typer.echo(_describe_point(point))
     if curve:
         typer.echo(describe_uncertainty(curve))
+    for line in describe(taught) if taught is not None else ():
+        typer.echo(line)
 
 
 @app.command()

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from cascade_srn.config import require_choice
-from cascade_srn.errors import AnnotationError, DataError, SchemaError, did_you_mean, short_repr
+from cascade_srn.errors import AnnotationError, ConfigError, DataError, SchemaError, did_you_mean, short_repr
 from cascade_srn.formats.files import read_bytes
 from cascade_srn.formats.registry import read_schema
-from cascade_srn.schema import Schema
+from cascade_srn.schema import RelationConstraints, Schema
 from cascade_srn.types import Document, Span, Triple
 
 _SECTIONS = ("entities", "relations")
-_FIELDS = ("definition", "symmetric")
+_CONSTRAINTS = tuple(field.name for field in fields(RelationConstraints))
+# "description" is another name of "definition".
+_FIELDS = {
+    "entities": ("definition", "description", "examples"),
+    "relations": ("definition", "description", "examples", "symmetric", *_CONSTRAINTS),
+}
 
 
 @dataclass(frozen=True)
 class ProjectLabels:
     """The label set of a project."""
 
-    schema: Schema  # Entity types, relation types and symmetric relations
+    schema: Schema  # Entity types, relation types, symmetric relations and constraints
     # Definition by kind ("entities" or "relations") and label. Labels may have none.
     definitions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    # Examples by kind and label, likewise.
+    examples: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
 
     def define(self, kind: str, label: str) -> str:
         """Return the definition of a label, or an empty string."""
@@ -36,19 +43,21 @@ class ProjectLabels:
     def to_dict(self) -> dict[str, Any]:
         """Return the form of ``GET /api/project`` and of ``project.json``."""
         schema = self.schema
+        constraints = schema.to_dict().get("constraints", {})
         return {
-            "entities": [
-                {"label": label, "definition": self.define("entities", label)} for label in schema.entity_types
-            ],
+            "entities": [self._to_dict("entities", label) for label in schema.entity_types],
             "relations": [
-                {
-                    "label": label,
-                    "definition": self.define("relations", label),
-                    "symmetric": label in schema.symmetric,
-                }
+                self._to_dict("relations", label)
+                | {"symmetric": label in schema.symmetric}
+                | dict(constraints.get(label, {}))
                 for label in schema.relation_types
             ],
         }
+
+    def _to_dict(self, kind: str, label: str) -> dict[str, Any]:
+        examples = self.examples.get(kind, {}).get(label, ())
+        record: dict[str, Any] = {"label": label, "definition": self.define(kind, label)}
+        return record | ({"examples": list(examples)} if examples else {})
 
     @classmethod
     def from_dict(cls, record: Any, where: str = "the labels") -> ProjectLabels:
@@ -62,31 +71,40 @@ class ProjectLabels:
         for key in record:
             if key not in _SECTIONS:
                 raise SchemaError(f"{where} have an unknown section {key!r}", did_you_mean(str(key), _SECTIONS))
-        found = {kind: _read_section(record.get(kind), f"{kind} of {where}") for kind in _SECTIONS}
+        found = {kind: _read_section(record.get(kind), kind, f"{kind} of {where}") for kind in _SECTIONS}
         symmetric = frozenset(label for label, values in found["relations"] if values.get("symmetric"))
         names = {kind: tuple(label for label, _ in entries) for kind, entries in found.items()}
         try:
-            schema = Schema(names["entities"], names["relations"], symmetric)
-        except SchemaError as error:
+            schema = Schema(names["entities"], names["relations"], symmetric, _read_constraints(found["relations"]))
+        except (SchemaError, ConfigError) as error:
             raise SchemaError(f"{where}: {error.problem}", error.hint) from None
         definitions = {
-            kind: {label: str(values["definition"]).strip() for label, values in entries if values.get("definition")}
+            kind: {
+                label: str(text).strip()
+                for label, values in entries
+                if (text := values.get("definition") or values.get("description"))
+            }
             for kind, entries in found.items()
         }
-        return cls(schema, definitions)
+        examples = {
+            kind: {label: tuple(values["examples"]) for label, values in entries if values.get("examples")}
+            for kind, entries in found.items()
+        }
+        return cls(schema, definitions, examples)
 
 
 def read_labels(path: str | Path) -> ProjectLabels:
     """Read a file with labels.
 
     The file is YAML, or a JSON file that :func:`cascade_srn.read_schema` accepts. In YAML, a section is a list of
-    names, or a mapping of names to definitions, or to mappings with ``definition`` and ``symmetric``::
+    names, or a mapping of names to definitions, or to mappings with ``definition`` (or ``description``), ``examples``
+    and, for relations, ``symmetric`` and the fields of :class:`~cascade_srn.schema.RelationConstraints`::
 
         entities:
-          Method: A technique, model or algorithm.
+          Method: {description: "A technique, model or algorithm.", examples: [CRF]}
           Task: A problem to solve.
         relations:
-          USED-FOR: The head is used for the tail.
+          USED-FOR: {definition: The head is used for the tail., heads: [Method]}
           COMPARE: {definition: Two things are compared., symmetric: true}
     """
     path = Path(path)
@@ -100,26 +118,37 @@ def read_labels(path: str | Path) -> ProjectLabels:
     return ProjectLabels.from_dict(record, str(path))
 
 
-def _read_section(section: Any, where: str) -> list[tuple[str, Mapping[str, Any]]]:
+def _read_constraints(relations: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, RelationConstraints]:
+    found = {label: {key: values[key] for key in _CONSTRAINTS if key in values} for label, values in relations}
+    return {
+        label: RelationConstraints.from_dict(values, f"the constraints of {label!r}")
+        for label, values in found.items()
+        if values
+    }
+
+
+def _read_section(section: Any, kind: str, where: str) -> list[tuple[str, Mapping[str, Any]]]:
     """Return the labels of a section with their fields."""
     if section is None:
         return []
     if isinstance(section, Mapping):
-        return [(_name(label, where), _fields(value, f"{label!r} in {where}")) for label, value in section.items()]
+        return [
+            (_name(label, where), _fields(value, kind, f"{label!r} in {where}")) for label, value in section.items()
+        ]
     if isinstance(section, Iterable) and not isinstance(section, str):
-        return [_read_item(item, where) for item in section]
+        return [_read_item(item, kind, where) for item in section]
     raise SchemaError(
         f"{where} are {short_repr(section)}", "Give a list of names, or a mapping of names to definitions"
     )
 
 
-def _read_item(item: Any, where: str) -> tuple[str, Mapping[str, Any]]:
+def _read_item(item: Any, kind: str, where: str) -> tuple[str, Mapping[str, Any]]:
     if isinstance(item, Mapping) and "label" in item:
         rest = {key: value for key, value in item.items() if key != "label"}
-        return _name(item["label"], where), _fields(rest, f"{item['label']!r} in {where}")
+        return _name(item["label"], where), _fields(rest, kind, f"{item['label']!r} in {where}")
     if isinstance(item, Mapping) and len(item) == 1:
         ((label, value),) = item.items()
-        return _name(label, where), _fields(value, f"{label!r} in {where}")
+        return _name(label, where), _fields(value, kind, f"{label!r} in {where}")
     return _name(item, where), {}
 
 
@@ -130,7 +159,7 @@ def _name(value: Any, where: str) -> str:
     return value.strip()
 
 
-def _fields(value: Any, where: str) -> Mapping[str, Any]:
+def _fields(value: Any, kind: str, where: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if isinstance(value, str):
@@ -138,15 +167,18 @@ def _fields(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise SchemaError(f"the definition of {where} is {short_repr(value)}", "Give a text")
     for key in value:
-        if key not in _FIELDS:
-            raise SchemaError(f"{where} has an unknown field {key!r}", did_you_mean(str(key), _FIELDS))
+        if key not in _FIELDS[kind]:
+            raise SchemaError(f"{where} has an unknown field {key!r}", did_you_mean(str(key), _FIELDS[kind]))
     if not isinstance(value.get("symmetric", False), bool):
         raise SchemaError(f"'symmetric' of {where} is {short_repr(value['symmetric'])}", "Give true or false")
+    examples = value.get("examples") or []
+    if not isinstance(examples, list) or not all(isinstance(one, str) for one in examples):
+        raise SchemaError(f"the examples of {where} are {short_repr(examples)}", "Give a list of texts")
     return value
 
 
 STATES = ("new", "started", "done")
-ORIGINS = ("person", "model")
+ORIGINS = ("person", "model", "teacher")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +189,7 @@ class EntityMark:
     start: int  # Offset of its first character
     end: int  # Offset after its last character
     label: str  # Entity type
-    origin: str = "person"  # "person", or "model" for an accepted suggestion
+    origin: str = "person"  # "person", "model" for an accepted suggestion, "teacher" for a label of a language model
 
 
 @dataclass(frozen=True, slots=True)

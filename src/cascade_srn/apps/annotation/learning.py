@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cascade_srn.apps.annotation.files import AppendOnlyFile, read_lines
-from cascade_srn.apps.annotation.project import Project
+from cascade_srn.apps.annotation.project import TEACHER, Project
 from cascade_srn.apps.annotation.suggestions import SUGGESTIONS, Suggestions
 from cascade_srn.errors import DataError, TrainingError
 from cascade_srn.formats.files import replacing, to_json
@@ -30,6 +30,8 @@ from cascade_srn.types import Document
 TRAINING, CURVE, LOG = "training", "curve.jsonl", "last-failure.log"
 JOB, PROGRESS, RESULT, OUTPUT, FAILURE = "job.json", "progress.jsonl", "result.json", "output.log", "failure.json"
 TRAIN, HELD_OUT, SCHEMA = "train.jsonl", "held_out.jsonl", "schema.json"
+# Held-out documents with the labels of the teacher, which the score on those of persons is kept apart from.
+TEACHER_HELD_OUT = "held_out_teacher.jsonl"
 BEST = Path("run") / "best"
 IDLE, RUNNING, STOPPING, DONE, FAILED, CANCELLED = "idle", "running", "stopping", "done", "failed", "cancelled"
 # Sentences from which a new model suggests something useful, and from which it can be used, roughly.
@@ -107,10 +109,11 @@ class Learner:
     def _advice(self) -> str:
         """Say what a training would learn from and score on, and how many more annotations help."""
         done = self.project.done()
-        held_out = {id for id in done if self.project.is_held_out(id)}
-        n_train = sum(len(self.project.documents[id].sentences) for id in done - held_out)
+        all_held_out = {id for id in done if self.project.is_held_out(id)}
+        held_out, done = all_held_out - self.project.unchecked(), done - all_held_out
+        n_train = sum(len(self.project.documents[id].sentences) for id in done)
         parts = [
-            f"Training learns from {_count(len(done - held_out), 'annotated document')} "
+            f"Training learns from {_count(len(done), 'annotated document')} "
             f"({_count(n_train, 'sentence')}) and scores the model on {_count(len(held_out), 'held-out document')}."
         ]
         if n_train < ENOUGH_FOR_SUGGESTIONS:
@@ -141,8 +144,10 @@ class Learner:
                 self._stop_suggesting()
                 run = self._new_run()
                 write_documents(train, run / TRAIN, "jsonl")
-                if held_out:
-                    write_documents(held_out, run / HELD_OUT, "jsonl")
+                taught = [one for one in self.project.annotated_documents(TEACHER) if self.project.is_held_out(one.id)]
+                for documents, name in ((held_out, HELD_OUT), (taught, TEACHER_HELD_OUT)):
+                    if documents:
+                        write_documents(documents, run / name, "jsonl")
                 self._write_job(run, "train")
                 self._launch(run, "training")
                 self._state, self._message = RUNNING, "Loading the model"
@@ -187,9 +192,13 @@ class Learner:
             self.wait(_GRACE + 5)
 
     def _split(self) -> tuple[list[Document], list[Document]]:
+        """Return the documents to learn from, and those that a person has annotated to score models on."""
         parts: tuple[list[Document], list[Document]] = [], []
+        unchecked = self.project.unchecked()
         for document in self.project.annotated_documents():
-            parts[self.project.is_held_out(document.id)].append(document)
+            is_held_out = self.project.is_held_out(document.id)
+            if not (is_held_out and document.id in unchecked):
+                parts[is_held_out].append(document)
         if not any(document.entities for document in parts[0]):
             n_held_out = len(parts[1])
             more = f" ({n_held_out} annotated documents are held out to score the model)" if n_held_out else ""
@@ -215,7 +224,8 @@ class Learner:
         model = _starting_model(self.project) if kind == "train" else current_model(self.project)
         model, encoder = (self._relative(path, run) for path in (model, self.project.encoder))
         write_schema(self.project.labels.schema, run / SCHEMA)
-        job = {"kind": kind, "model": model, "encoder": encoder, "epochs": settings.epochs}
+        unchecked = sorted(self.project.unchecked())
+        job = {"kind": kind, "model": model, "encoder": encoder, "epochs": settings.epochs, "unchecked": unchecked}
         with replacing(run / JOB) as handle:
             handle.write(to_json(job | {"seed": settings.seed}).encode())
 

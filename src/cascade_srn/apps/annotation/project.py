@@ -45,6 +45,8 @@ from cascade_srn.types import Document
 
 ADJUDICATED = "adjudicated"
 """Name of the annotations that were agreed on."""
+TEACHER = "teacher"
+"""Name of the annotations of a language model, which count only where no person has annotated."""
 MAX_NAME = 100
 
 
@@ -279,11 +281,17 @@ class Project:
             one.document for one in changes if one.annotation["state"] == "done" and annotator in (None, one.annotator)
         }
 
+    def unchecked(self) -> set[str]:
+        """Return the ids of the documents that the teacher has done, and no person."""
+        persons = set[str]().union(*(self.done(name) for name in self.annotators if name != TEACHER))
+        return self.done(TEACHER) - persons
+
     def annotations(self, id: str) -> dict[str, Annotation]:
-        """Return all annotations of a document by annotator, the last saved first."""
+        """Return all annotations of a document by annotator, the last saved first and the teacher's last."""
         with self._lock:
             changes = list(self._log.of_document.get(id, {}).values())
-        return {one.annotator: _annotation(one) for one in sorted(changes, key=lambda one: -one.number)}
+        changes.sort(key=lambda one: (one.annotator == TEACHER, -one.number))
+        return {one.annotator: _annotation(one) for one in changes}
 
     def save(self, id: str, annotator: str, annotation: Annotation, *, by: str = "") -> Annotation:
         """Store an annotation. When this returns, it is on disk.
@@ -355,7 +363,8 @@ class Project:
 
         Args:
             id: Document.
-            annotator: Whose annotation. None: the adjudicated one, or else the one saved last.
+            annotator: Whose annotation. None: the adjudicated one, else the one that a person saved last, else the
+                teacher's.
             state: "done", or "started" for those that are not done as well.
         """
         found = self.annotations(id)

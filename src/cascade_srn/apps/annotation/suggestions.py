@@ -130,11 +130,19 @@ class Suggestions:
             found = (self.folder / PRIORITIES).stat()
             stamp = found.st_mtime_ns, found.st_ino
             if stamp != self._priorities_stamp:
-                content = json.loads((self.folder / PRIORITIES).read_text(encoding="utf-8"))
-                self.priorities = {str(id): float(value) for id, value in content.items()}
+                self.priorities = read_priorities(self.folder.parent)
                 self._priorities_stamp = stamp
-        except (OSError, ValueError, TypeError, AttributeError):
+        except OSError:
             return
+
+
+def read_priorities(folder: Path) -> dict[str, float]:
+    """Return the priority of each document, or nothing if there are none."""
+    try:
+        content = json.loads((folder / SUGGESTIONS / PRIORITIES).read_text(encoding="utf-8"))
+        return {str(id): float(value) for id, value in content.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
 
 
 def write_priorities(folder: Path, priorities: Mapping[str, float]) -> None:

@@ -21,6 +21,7 @@ from cascade_srn.apps.annotation.files import DOCUMENTS, read_lines, read_stored
 from cascade_srn.apps.annotation.selection import select
 from cascade_srn.apps.annotation.suggestions import (
     SUGGESTIONS,
+    read_priorities,
     remove_older,
     suggestion_line,
     write_priorities,
@@ -84,19 +85,27 @@ class ProjectWorker:
         more = {"epoch": recipe.training.epochs, "n_epochs": recipe.training.epochs}
         extractor = Extractor.from_pretrained(self.run / learning.BEST)
         self.report("Scoring", **more)
-        held_out = self.run / learning.HELD_OUT
-        gold = list(read_documents(held_out, "jsonl")) if held_out.exists() else []
+        gold, taught = map(self._read_held_out, (learning.HELD_OUT, learning.TEACHER_HELD_OUT))
+        scores, agreement = (
+            score(one, list(extractor.stream(map(without_annotations, one))), self.schema) for one in (gold, taught)
+        )
         result = {
             "n_sentences": _count_sentences(train),
             "n_documents": len(train),
-            **score(gold, list(extractor.stream(map(without_annotations, gold))), self.schema),
+            **scores,
+            **({"teacher": agreement} if taught else {}),
             "seconds": round(time.monotonic() - started, 1),
             "start": self.job["model"] if self._is_named() else None,
         }
-        result["n_suggested"], result["n_open"] = self.suggest(extractor, train + gold, **more)
+        unchecked = set(self.job["unchecked"])
+        done = [document for document in train + gold if document.id not in unchecked]
+        result["n_suggested"], result["n_open"] = self.suggest(extractor, done, **more)
         # Written last: a run without it is removed.
         with replacing(self.run / learning.RESULT) as handle:
             handle.write(to_json(result).encode())
+
+    def _read_held_out(self, name: str) -> list[Document]:
+        return list(read_documents(self.run / name, "jsonl")) if (self.run / name).exists() else []
 
     def _is_named(self) -> bool:
         return self.job["model"] is not None and not str(self.job["model"]).startswith(".")
@@ -164,7 +173,11 @@ class ProjectWorker:
         if handle is not None:
             remove_older(self.project, name)
             self.report("Ordering the documents", **more)
-            write_priorities(self.project, rank(documents, extractor, annotated, seed=self.job["seed"]))
+            # Documents of the teacher keep its doubt: a student that has learned from them does not doubt them.
+            known |= (unchecked := set(self.job["unchecked"]))
+            kept = {id: value for id, value in read_priorities(self.project).items() if id in unchecked}
+            rest = [document for document in documents if document.id not in known]
+            write_priorities(self.project, rank(rest, extractor, annotated, seed=self.job["seed"]) | kept)
         return n_suggested, n_open
 
     def make_suggestions(self) -> None:

@@ -15,7 +15,7 @@ from cascade_srn.apps.annotation.agreement import measure_agreement
 from cascade_srn.apps.annotation.annotations import Annotation, EntityMark, RelationMark
 from cascade_srn.apps.annotation.exchange import export_bytes, file_name, import_upload
 from cascade_srn.apps.annotation.learning import Learner
-from cascade_srn.apps.annotation.project import ADJUDICATED, MAX_NAME, OutdatedAnnotation, Project
+from cascade_srn.apps.annotation.project import ADJUDICATED, MAX_NAME, TEACHER, OutdatedAnnotation, Project
 from cascade_srn.apps.annotation.suggestions import QueueFilter, list_queue
 from cascade_srn.apps.web.bodies import (
     BodyReader,
@@ -213,6 +213,8 @@ def add_document_routes(router: APIRouter, project: Project, learner: Learner, r
         """
         if form.annotator == ADJUDICATED:
             raise unprocessable(f"the name {ADJUDICATED!r} is reserved", "Use the operation adjudication")
+        if form.annotator == TEACHER:
+            raise unprocessable(f"the name {TEACHER!r} is reserved for a language model", "Use another name")
         return await store(request, id, form.annotator)
 
     @router.post("/documents/{id:path}/adjudication")
