@@ -134,7 +134,7 @@ def teach(
             ledger = Ledger(output, model, limits, max_tokens)
             ledger.open_for_writing()
             questions = teaching.open_questions(project.documents.values(), ledger)
-            _announce(server, questions, ledger, len(project.documents) < sentences)
+            _announce(server, questions, ledger, sentences - len(project.documents))
             try:
                 with _show_progress() as progress:
                     asking = Endpoint(server, answer_schema(project.labels), tell=notes.tell)
@@ -182,18 +182,18 @@ def _print_estimate(questions: list[Question], ledger: Ledger) -> None:
         typer.echo(f"About {cost:.2f} in money, at most about {highest:.2f}")
 
 
-def _announce(server: EndpointSettings, questions: list[Question], ledger: Ledger, more: bool) -> None:
+def _announce(server: EndpointSettings, questions: list[Question], ledger: Ledger, n_more: int) -> None:
     """Say what is sent where, before anything is."""
     from cascade_srn.apps.annotation.teaching.endpoint import KEY_VARIABLE
 
-    if not questions and not more:
+    if not questions and n_more <= 0:
         return
     n_sentences = len({question.document for question in questions})
     via = f" through the proxy {server.proxy}" if server.proxy else ""
     key = f"with the key of {KEY_VARIABLE}" if server.key else "without a key"
-    first = " in the first round" if more else ""
+    more = f", and later those about {n_more:,} more," if n_more > 0 else ""
     typer.echo(
-        f"{len(questions):,} requests about {n_sentences:,} sentences{first} are sent to {server.address}{via} and "
+        f"{len(questions):,} requests about {n_sentences:,} sentences{more} are sent to {server.address}{via} and "
         f"nowhere else, {key}.",
         err=True,
     )

@@ -18,6 +18,7 @@ class ScriptedServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    request_queue_size = 128
 
     def __init__(self, script: Callable[[int, dict[str, Any]], Any]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)

@@ -10,7 +10,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import requests
 from requests.exceptions import RequestException
+from urllib3.exceptions import HTTPError
 
 from cascade_srn.apps.annotation.teaching.prompts import Question
 from cascade_srn.config import require_range
@@ -234,14 +235,15 @@ class Endpoint:
                 stream=True,
             ) as response:
                 received = bytearray()
-                # Byte by byte, because a read of many bytes waits until all are there.
-                for part in response.iter_content(1):
+                for part in _parts(response):
                     received += part
                     if len(received) > MAX_BYTES:
                         raise _Unusable(f"the answer has more than {MAX_BYTES >> 10} KiB")
                     if time.monotonic() > until:
                         raise _Unusable(f"the answer was not complete after {self.settings.timeout:g} s")
                 return response.status_code, response.headers, bytes(received)
+        except HTTPError as error:  # while reading
+            raise _Unusable("the connection was cut before the end of the answer") from error
         except RequestException as error:
             raise _describe(error) from error
 
@@ -296,6 +298,16 @@ class Endpoint:
         text = "".join(char if char.isprintable() else " " for char in str(found))
         text = " ".join((text.replace(self.settings.key, "…") if self.settings.key else text).split())[:200]
         return f"{status} ({text})" if text else str(status)
+
+
+def _parts(response: requests.Response) -> Iterator[bytes]:
+    """Yield the bytes of an answer as they arrive. Other ways to read wait until a whole block is there."""
+    read1 = getattr(response.raw, "read1", None)
+    if read1 is None:  # urllib3 before 2.2
+        yield from response.iter_content(1)
+        return
+    while part := read1(1 << 14):
+        yield part
 
 
 def _read_reply(body: bytes) -> Reply:

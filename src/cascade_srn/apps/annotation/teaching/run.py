@@ -252,8 +252,10 @@ class Teaching:
         (project.folder / SUGGESTIONS).mkdir(exist_ok=True)
         with replacing(project.folder / SUGGESTIONS / TEACHER_SUGGESTIONS) as handle:
             handle.writelines(suggestion_line(one.suggested) for one in taught.values())
-        highest = max((one.doubt for one in taught.values()), default=0) or 1
-        write_priorities(project.folder, {id: one.doubt / highest for id, one in taught.items()})
+        highest = 1 + max((one.doubt for one in taught.values()), default=0)
+        # Sentences without any label come first.
+        doubts = {id: highest if one.labelled is None else one.doubt for id, one in taught.items()}
+        write_priorities(project.folder, {id: doubt / highest for id, doubt in doubts.items()})
         write_text(project.folder / TEACHING / SUMMARY, f"{to_json(self._count(taught, project, ledger))}\n")
 
     def _teach(self, document: Document, ledger: Ledger) -> Taught | None:
