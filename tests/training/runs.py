@@ -19,12 +19,12 @@ from cascade_srn.cli import main
 from cascade_srn.formats.registry import write_documents
 from cascade_srn.training.recipe import Recipe, load_recipe
 
-# All random parts of training (dropout, corrupted entities, noise) and averaged weights are used. States and
-# evaluations are within epochs, and the best weights change several times.
+# All random parts of training (dropout, corrupted and swapped entities, noise) and averaged weights are used. States
+# and evaluations are within epochs, and the best weights change several times.
 TRAINING = {
     "epochs": 10, "batch_size": 5, "learning_rate": 0.04, "encoder_learning_rate": 0.013,
-    "schedule": "constant", "ema": 0.7, "corruption": 0.1, "noise": 0.2, "evaluate_every": None, "evaluate_steps": 3,
-    "save_every": None, "save_steps": 4, "log_steps": 1, "trackers": [],
+    "schedule": "constant", "ema": 0.7, "corruption": 0.1, "noise": 0.2, "swapping": 0.2, "evaluate_every": None,
+    "evaluate_steps": 3, "save_every": None, "save_steps": 4, "log_steps": 1, "trackers": [],
 }  # fmt: skip
 LOW = {"entity": 0.1, "subject": 0.1, "object": 0.1}
 

@@ -11,6 +11,7 @@ from cascade_srn.training.distil.labelling import Labelling
 from cascade_srn.training.labelled import LabelledText
 from cascade_srn.training.mixing import Gold, Mixture, Picked
 from cascade_srn.training.settings import DistillationSettings
+from cascade_srn.training.swapping import EntitySwaps
 
 GOLD = examples(SENTENCES[:5])
 
@@ -96,6 +97,10 @@ def test_a_share_of_the_gold_sentences_gets_noise(labelled):
         for at, one in enumerate(row):
             assert len(one.sentence.entities) == len(GOLD[at].sentence.entities)
             assert (one.left, one.right) == (GOLD[at].left, GOLD[at].right)
+    swapped = Picked(gold, numbers[:5], swapping=1.0, swaps=EntitySwaps(e.sentence for e in GOLD), key="0 3")
+    assert [len(one.sentence.entities) for one in swapped] == [len(one.sentence.entities) for one in GOLD]
+    assert list(swapped) == list(swapped)
+    assert list(swapped) != GOLD
     # Labels of teachers belong to the words that they saw.
     soft = Mixture(GOLD, labelled, DistillationSettings())
     assert Picked(soft, [7], noise=1.0, key="0")[0] == soft.example(7)

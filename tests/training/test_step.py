@@ -13,8 +13,9 @@ from cascade_srn.config import ModelSettings
 from cascade_srn.encoder.windows import FewShapes, LeastWork
 from cascade_srn.model.model import Model
 from cascade_srn.schema import Schema
+from cascade_srn.training.loop import Loop
 from cascade_srn.training.settings import TrainingSettings
-from cascade_srn.training.step import LOSS_PARTS, AveragedWeights, Step, make_optimiser
+from cascade_srn.training.step import LOSS_PARTS, AveragedWeights, Step, frozen_layers, make_optimiser
 
 RATES = {"learning_rate": 1.0, "encoder_learning_rate": 0.1, "weight_decay": 0.5, "warmup": 0.2}
 
@@ -57,6 +58,43 @@ def test_layers_learn_slower_the_lower_they_are(family, tmp_path):
     assert above == pytest.approx([0.1] * len(above))
     assert bool(above) == (family in ("deberta-v2", "mpnet", "modernbert"))
     assert {rate for name, rate in rates.items() if not name.startswith("encoder.")} == {1.0}
+
+
+@pytest.mark.parametrize("family", FAMILY_PARAMETERS)
+def test_lower_layers_and_embeddings_can_be_frozen(family, tmp_path):
+    encoder = tiny_encoder(family, tmp_path / family)
+    model = Model.create(ModelSettings.from_dict({"encoder": {"name": encoder}, "hidden_width": 4}), Schema(("A",)))
+    network = model.cascade
+    with frozen_layers(network, 0.5):
+        frozen = {name for name, p in network.named_parameters() if not p.requires_grad}
+        network.train()
+        quiet = {name for name, part in network.encoder.named_modules() if not part.training}
+    layered = family != "albert"  # whose layers share their weights: one above the embeddings
+    assert any("embeddings" in name for name in frozen)
+    assert any(".0." in name.replace("LayerNorm.", "") for name in frozen) == layered
+    assert not any(re.search(r"layers?\.1\.", name) for name in frozen)
+    assert all(name.startswith("encoder.") for name in frozen)
+    # Their dropout is off, and that of the other parts is on.
+    assert any(("embeddings" in name and "dropout" in name.lower()) or "drop" in name for name in quiet)
+    assert network.encoder.training
+    assert network.dropout.training
+    assert all(p.requires_grad for p in network.parameters())
+    with frozen_layers(network, 0.0):
+        assert all(p.requires_grad for p in network.parameters())
+
+
+def test_frozen_weights_stay_and_others_learn():
+    model = small_model()
+    before = {name: value.clone() for name, value in model.cascade.named_parameters()}
+    settings = TrainingSettings(epochs=2, batch_size=2, frozen=0.5, weight_decay=0.5, learning_rate=0.01)
+    for _ in Loop(model, examples(), [], settings):
+        pass
+    stayed = {name for name, value in model.cascade.named_parameters() if torch.equal(value, before[name])}
+    embeddings = {name for name in before if "embeddings" in name}
+    assert embeddings
+    assert embeddings <= stayed
+    assert not any("encoder.layer." in name and name.endswith("query.weight") for name in stayed)
+    assert all(value.requires_grad for value in model.cascade.parameters())
 
 
 @pytest.mark.parametrize(

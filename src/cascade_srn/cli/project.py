@@ -192,7 +192,12 @@ def status(project: _Folder, json: _Json = False) -> None:
 
 
 @app.command()
-def train(project: _Folder) -> None:
+def train(
+    project: _Folder,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Learn from the text of open documents, too. Takes several times as long.")
+    ] = False,
+) -> None:
     """Train a model with the documents that are done, score it, and compute suggestions.
 
     Ctrl-C cancels the training. The model and suggestions before it are kept.
@@ -215,7 +220,7 @@ def train(project: _Folder) -> None:
     with Project.open(project) as opened, sigterm_as_exit():
         learner = Learner(opened, on_progress=show)
         try:
-            learner.start()
+            learner.start(raw=raw)
             while not learner.wait(0.5):
                 pass
         finally:

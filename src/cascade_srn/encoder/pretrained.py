@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from safetensors import safe_open
@@ -52,6 +52,15 @@ class PretrainedEncoder(nn.Module):
         self.pooling = pooling
         # Set during training on a GPU.
         self.cuda_graphs: CudaGraphs | None = None
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode. Parts whose weights are all frozen have no dropout."""
+        super().train(mode)
+        if mode:
+            for part in self.modules():
+                if any(True for _ in part.parameters()) and not any(p.requires_grad for p in part.parameters()):
+                    part.eval()
+        return self
 
     @property
     def config(self) -> Any:

@@ -4,7 +4,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -22,7 +22,8 @@ from cascade_srn.runs.process import make_accelerator, seed_everything
 from cascade_srn.training.mixing import Gold, Mixture, Picked
 from cascade_srn.training.progress import TrainingProgress, selection_score
 from cascade_srn.training.settings import TrainingSettings
-from cascade_srn.training.step import LOSS_PARTS, AveragedWeights, Step, make_optimiser
+from cascade_srn.training.step import LOSS_PARTS, AveragedWeights, Step, frozen_layers, make_optimiser
+from cascade_srn.training.swapping import EntitySwaps
 
 
 @dataclass
@@ -58,12 +59,17 @@ class Loop:
     ) -> None:
         self.model, self.dev, self.settings = model, dev, settings
         self.material = examples if isinstance(examples, Mixture) else Gold(examples)
+        gold = (example.sentence for example in self.material.gold)
+        self.swaps = EntitySwaps(gold) if settings.swapping else None
         self.accelerator = make_accelerator() if accelerator is None else accelerator
         self.on_step = on_step
         self.loop_state = LoopState()
         self.n_steps = settings.epochs * math.ceil(self.material.epoch_size(settings.batch_size) / settings.batch_size)
         self.shuffling = random.Random(settings.seed)
         network: Any = model.network
+        # Until training is finished, or the loop is garbage collected.
+        self._freezing = ExitStack()
+        self._freezing.enter_context(frozen_layers(model.network, settings.frozen))
         if self.accelerator.num_processes > 1:
             network.to(self.accelerator.device)
             # The wrapper exchanges gradients between the processes.
@@ -96,6 +102,7 @@ class Loop:
                 self.model.network.eval()
                 self.loop_state.seconds += time.perf_counter() - started
                 yield self._progress(losses, words_per_second, dev, best)
+            self._freezing.close()
         finally:
             self.take_step.release()
 
@@ -133,7 +140,9 @@ class Loop:
         numbers = self.loop_state.order[seen : seen + settings.batch_size]
         # The same noise after a resumption.
         key = f"{settings.seed} {self.loop_state.epoch}"
-        return Picked(self.material, numbers, noise=settings.noise, key=key)
+        return Picked(
+            self.material, numbers, noise=settings.noise, swapping=settings.swapping, swaps=self.swaps, key=key
+        )
 
     def _begin_epoch(self) -> None:
         self.loop_state.epoch += 1

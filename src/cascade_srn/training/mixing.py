@@ -14,6 +14,7 @@ from cascade_srn.evaluation.noise import KINDS, noisy_sentence
 from cascade_srn.network.examples import Example
 from cascade_srn.training.labelled import LabelledText
 from cascade_srn.training.settings import DistillationSettings
+from cascade_srn.training.swapping import EntitySwaps
 
 Numbers = NDArray[np.int64]
 
@@ -23,30 +24,30 @@ _N_SAMPLES = 2
 class Gold:
     """Gold sentences only. An epoch is all of them in random order."""
 
-    def __init__(self, examples: Sequence[Example]) -> None:
-        self.examples = examples
+    def __init__(self, gold: Sequence[Example]) -> None:
+        self.gold = gold
 
     def epoch_size(self, batch_size: int) -> int:
         """Return the number of sentences of an epoch."""
-        return len(self.examples)
+        return len(self.gold)
 
     def samples(self) -> list[int]:
         """Return the numbers of a few sentences of every kind."""
-        return list(range(len(self.examples)))[:_N_SAMPLES]
+        return list(range(len(self.gold)))[:_N_SAMPLES]
 
     def order(self, batch_size: int, rng: random.Random) -> list[int]:
         """Return the numbers of the sentences of an epoch, in order."""
-        numbers = list(range(len(self.examples)))
+        numbers = list(range(len(self.gold)))
         rng.shuffle(numbers)
         return numbers
 
     def example(self, number: int) -> Example:
         """Return a sentence by its number."""
-        return self.examples[number]
+        return self.gold[number]
 
     def n_words(self, number: int) -> int:
         """Return the number of words of a sentence."""
-        return len(self.examples[number].sentence)
+        return len(self.gold[number].sentence)
 
 
 class Mixture:
@@ -142,11 +143,22 @@ Material = Gold | Mixture
 class Picked(Sequence[Example]):
     """Sentences by their numbers, built on demand so that the thread that collates a batch does the work.
 
-    A share of them, ``noise``, gets a random kind of noise, which depends on ``key`` and the number.
+    A share of them, ``noise``, gets a random kind of noise, and ``swapping`` of their entities get the words of others
+    in ``swaps``. Both depend on ``key`` and the number.
     """
 
-    def __init__(self, material: Material, numbers: Sequence[int], *, noise: float = 0.0, key: str = "") -> None:
+    def __init__(
+        self,
+        material: Material,
+        numbers: Sequence[int],
+        *,
+        noise: float = 0.0,
+        swapping: float = 0.0,
+        swaps: EntitySwaps | None = None,
+        key: str = "",
+    ) -> None:
         self.material, self.numbers, self.noise, self.key = material, numbers, noise, key
+        self.swapping, self.swaps = swapping, swaps
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -162,7 +174,12 @@ class Picked(Sequence[Example]):
 
     def _example(self, number: int) -> Example:
         example = self.material.example(number)
-        if not self.noise or example.soft is not None:  # probabilities of teachers belong to the words they saw
+        if example.soft is not None:  # probabilities of teachers belong to the words they saw
+            return example
+        if self.swaps is not None:
+            rng = random.Random(f"{self.key} {number} swapping")
+            example = replace(example, sentence=self.swaps.swap(example.sentence, self.swapping, rng))
+        if not self.noise:
             return example
         rng = random.Random(f"{self.key} {number}")
         if rng.random() >= self.noise:

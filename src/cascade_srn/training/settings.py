@@ -17,7 +17,7 @@ AUTO_TRACKER = "auto"
 _RANGES = (
     (1, math.inf, "epochs batch_size accumulation log_steps evaluate_every evaluate_steps patience"),
     (0, math.inf, "save_every save_steps learning_rate encoder_learning_rate weight_decay"),
-    (0, 1, "warmup corruption negatives masking noise"),
+    (0, 1, "warmup corruption negatives masking noise frozen swapping"),
     (0, MAX_SEED, "seed"),
 )
 _CHOICES = {"candidates": CANDIDATES, "precision": PRECISIONS, "schedule": SCHEDULES, "optimiser": OPTIMISERS}
@@ -35,6 +35,8 @@ class TrainingSettings(Settings):
         learning_rate: Highest rate of parameters that are not pretrained.
         encoder_learning_rate: Highest rate of the pretrained encoder.
         layer_decay: Factor between the rates of an encoder layer and the layer above it.
+        frozen: Share of the encoder's layers that keep their weights, counted from below, and the embeddings with them.
+            They have no dropout and no backward pass, which is faster on a CPU. 0: everything learns.
         warmup: Share of the steps over which the rates rise.
         schedule: How the rates fall afterwards: "linear" or "cosine" to zero, or "constant".
         optimiser: "adamw", or "adam" as in the paper, whose weight decay is part of the gradient.
@@ -48,6 +50,8 @@ class TrainingSettings(Settings):
         masking: Share of the words that are masked in the input of the encoder.
         noise: Share of the gold sentences of each epoch that get a random kind of noise, such as OCR errors
             (:mod:`cascade_srn.evaluation.noise`). The card of the model then has scores with noise.
+        swapping: Share of the entities of gold sentences that get the words of another training entity of the same
+            type. Each epoch draws again.
         precision: "float32"; "tf32", the fastest for small batches on a GPU; or "bf16", for large models and batches.
         cuda_graphs: Whether a GPU replays the encoder as CUDA graphs. This saves CPU time and uses more memory.
             Several processes that train one model do not use them.
@@ -69,6 +73,7 @@ class TrainingSettings(Settings):
     learning_rate: float = 1e-3
     encoder_learning_rate: float = 5e-5
     layer_decay: float = 1.0
+    frozen: float = 0.0
     warmup: float = 0.1
     schedule: str = "linear"
     optimiser: str = "adamw"
@@ -80,6 +85,7 @@ class TrainingSettings(Settings):
     negatives: float = 1.0
     masking: float = 0.0
     noise: float = 0.0
+    swapping: float = 0.0
     precision: str = "float32"
     cuda_graphs: bool = True
     evaluate_every: int | None = 1

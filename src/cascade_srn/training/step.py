@@ -102,6 +102,14 @@ def _encoder_layers(network: Network, layer_decay: float) -> Iterator[tuple[list
     if layer_decay == 1.0:
         yield list(network.encoder.parameters()), 1.0
         return
+    depths = _by_depth(network)
+    top = max(depths)
+    for depth in sorted(depths, reverse=True):
+        yield depths[depth], layer_decay ** (top - depth)
+
+
+def _by_depth(network: Network) -> dict[int, list[Parameter]]:
+    """Return the parameters of the encoder by layer, counted from 1. Those of the embeddings have the number 0."""
     depths: dict[int, list[Parameter]] = {}
     for name, parameter in network.encoder.model.named_parameters():
         found = _LAYER.search(name)
@@ -111,8 +119,27 @@ def _encoder_layers(network: Network, layer_decay: float) -> Iterator[tuple[list
     # An encoder with shared layers has one layer above the embeddings.
     top = max(1, *depths)
     depths.setdefault(top, []).extend(depths.pop(-1, []))
-    for depth in sorted(depths, reverse=True):
-        yield depths[depth], layer_decay ** (top - depth)
+    return depths
+
+
+@contextmanager
+def frozen_layers(network: Network, share: float) -> Iterator[None]:
+    """Keep the weights of the embeddings and of the lower layers of the encoder in this block, without dropout.
+
+    Args:
+        network: The network.
+        share: Share of the layers, rounded down. 0: the embeddings learn, too.
+    """
+    depths = _by_depth(network) if share else {}
+    highest = math.floor(share * max(depths, default=0))
+    frozen = [p for depth, members in depths.items() if depth <= highest for p in members if p.requires_grad]
+    for parameter in frozen:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in frozen:
+            parameter.requires_grad_(True)
 
 
 def decay_groups(members: list[Parameter], weight_decay: float, **options: Any) -> list[dict[str, Any]]:

@@ -197,13 +197,40 @@ def test_a_child_ends_with_its_parent_and_a_kill_is_a_failure(learning):
     assert list((learning.project.folder / "training").glob("run-*")) == []
 
 
+@pytest.mark.slow
+def test_open_documents_are_raw_text(learning):
+    project = learning.project
+    with pytest.raises(DataError):
+        learning.start(raw=True)  # all documents are done
+    project.add_documents(replace(one, id=f"open-{one.id}") for one in make_documents(14, annotated=False))
+    learning.start(raw=True)
+    assert learning.wait(PATIENCE)
+    found = learning.status()
+    assert found["state"] == DONE, found["message"]
+    assert "adapted: skipped" in found["message"]
+    run = project.folder / "training" / found["curve"][-1]["run"]
+    raw = {json.loads(line)["id"] for line in (run / "raw.jsonl").read_text().splitlines()}
+    assert raw == {id for id in project.documents if id.startswith("open-") and not project.is_held_out(id)}
+    assert current_model(project) == str(run / "run" / "best")
+
+
+def test_stages_are_described():
+    stages = [
+        {"name": "annotations", "ner": 0.4, "re_strict": 0.1, "kept": True, "skipped": ""},
+        {"name": "adapted", "ner": None, "re_strict": None, "kept": False, "skipped": "9 words are too few"},
+        {"name": "labelled", "ner": 0.45, "re_strict": 0.2, "kept": True, "skipped": ""},
+    ]
+    message = describe_result({"n_suggested": 1, "n_open": 2, "stages": stages})
+    assert "adapted: skipped, 9 words are too few; labelled: kept (45.0 / 20.0)." in message
+
+
 def test_the_rates_follow_the_width_of_the_encoder(tmp_path):
     rates = []
     for width in (32, 768):
         encoder = create_encoder(["a"], tmp_path / f"encoder-{width}", width=width, n_layers=1, n_heads=2)
         run = tmp_path / f"p{width}" / "training" / "run-00001"
         run.mkdir(parents=True)
-        job = {"kind": "train", "model": None, "encoder": str(encoder), "epochs": None, "seed": 0}
+        job = {"kind": "train", "raw": None, "model": None, "encoder": str(encoder), "epochs": None, "seed": 0}
         (run / "job.json").write_text(json.dumps(job))
         write_schema(LABELS.schema, run / "schema.json")
         rates.append(ProjectWorker(run).recipe(make_documents(5)).training.encoder_learning_rate)

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from cascade_srn.types import Document
 
 TRAINING, CURVE, LOG = "training", "curve.jsonl", "last-failure.log"
 JOB, PROGRESS, RESULT, OUTPUT, FAILURE = "job.json", "progress.jsonl", "result.json", "output.log", "failure.json"
-TRAIN, HELD_OUT, SCHEMA = "train.jsonl", "held_out.jsonl", "schema.json"
+TRAIN, HELD_OUT, RAW, SCHEMA = "train.jsonl", "held_out.jsonl", "raw.jsonl", "schema.json"
 # Held-out documents with the labels of the teacher, which the score on those of persons is kept apart from.
 TEACHER_HELD_OUT = "held_out_teacher.jsonl"
 BEST = Path("run") / "best"
@@ -125,8 +125,11 @@ class Learner:
             parts.append("No held-out document is done, so the model will have no score.")
         return " ".join(parts)
 
-    def start(self) -> None:
+    def start(self, *, raw: bool = False) -> None:
         """Start to train with the annotations that are done.
+
+        Args:
+            raw: Whether to learn from the text of open documents as well (:mod:`cascade_srn.training.raw`).
 
         Raises:
             TrainingError: A training is running.
@@ -145,7 +148,8 @@ class Learner:
                 run = self._new_run()
                 write_documents(train, run / TRAIN, "jsonl")
                 taught = [one for one in self.project.annotated_documents(TEACHER) if self.project.is_held_out(one.id)]
-                for documents, name in ((held_out, HELD_OUT), (taught, TEACHER_HELD_OUT)):
+                rest = self._open_documents() if raw else []
+                for documents, name in ((held_out, HELD_OUT), (taught, TEACHER_HELD_OUT), (rest, RAW)):
                     if documents:
                         write_documents(documents, run / name, "jsonl")
                 self._write_job(run, "train")
@@ -207,6 +211,14 @@ class Learner:
             )
         return parts
 
+    def _open_documents(self) -> list[Document]:
+        """Return the documents that nobody has done and that are not held out."""
+        done = self.project.done()
+        found = [one for id, one in self.project.documents.items() if not (id in done or self.project.is_held_out(id))]
+        if not found:
+            raise DataError("there is no open document to use as raw text", "Add texts, or train without raw text")
+        return found
+
     def _new_run(self) -> Path:
         numbers = [int(path.name[4:]) for path in self.folder.glob("run-*") if path.name[4:].isdecimal()]
         # Suggestions of removed runs count, so that new ones have the last name.
@@ -224,10 +236,11 @@ class Learner:
         model = _starting_model(self.project) if kind == "train" else current_model(self.project)
         model, encoder = (self._relative(path, run) for path in (model, self.project.encoder))
         write_schema(self.project.labels.schema, run / SCHEMA)
+        raw = RAW if (run / RAW).exists() else None
         unchecked = sorted(self.project.unchecked())
-        job = {"kind": kind, "model": model, "encoder": encoder, "epochs": settings.epochs, "unchecked": unchecked}
+        job = {"kind": kind, "raw": raw, "model": model, "encoder": encoder, "epochs": settings.epochs}
         with replacing(run / JOB) as handle:
-            handle.write(to_json(job | {"seed": settings.seed}).encode())
+            handle.write(to_json(job | {"seed": settings.seed, "unchecked": unchecked}).encode())
 
     def _relative(self, name: str | None, run: Path) -> str | None:
         """Return a path in the project as seen from a run, because the project can be moved; a name unchanged."""
@@ -349,16 +362,26 @@ def finds_nothing(result: Mapping[str, Any]) -> bool:
 
 def describe_result(result: Mapping[str, Any]) -> str:
     """Say what a new model suggests."""
+    stages = describe_stages(result.get("stages", ()))
     if finds_nothing(result):
         return (
-            "The new model finds nothing in the documents that are not annotated, so the suggestions stay as they "
-            "were. Annotate more documents, above all with rare labels, and train again."
+            f"{stages}The new model finds nothing in the documents that are not annotated, so the suggestions stay as "
+            "they were. Annotate more documents, above all with rare labels, and train again."
         )
     if not result.get("n_open"):
-        return "All documents are annotated, so there is nothing to suggest."
-    return (
-        f"The new model suggests entities in {result['n_suggested']:,} of {_count(result['n_open'], 'open document')}."
-    )
+        return f"{stages}All documents are annotated, so there is nothing to suggest."
+    found = f"{result['n_suggested']:,} of {_count(result['n_open'], 'open document')}"
+    return f"{stages}The new model suggests entities in {found}."
+
+
+def describe_stages(stages: Iterable[Mapping[str, Any]]) -> str:
+    """Say what each stage of a training with raw text has gained. Empty without stages."""
+    parts = []
+    for stage in list(stages)[1:]:
+        scores = f"{100 * (stage['ner'] or 0):.1f} / {100 * (stage['re_strict'] or 0):.1f}"
+        gained = f"skipped, {stage['skipped']}" if stage["skipped"] else "kept" if stage["kept"] else "undone, no gain"
+        parts.append(f"{stage['name']}: {gained}" + ("" if stage["skipped"] else f" ({scores})"))
+    return f"Raw text, by stage: {'; '.join(parts)}. " if parts else ""
 
 
 def describe_uncertainty(curve: list[dict[str, Any]]) -> str:

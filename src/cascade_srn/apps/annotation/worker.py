@@ -5,16 +5,17 @@ It works in the folder of its run and reads ``documents.jsonl`` of the project, 
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 from cascade_srn.apps.annotation import learning
 from cascade_srn.apps.annotation.files import DOCUMENTS, read_lines, read_stored_documents, without_annotations
@@ -45,6 +46,22 @@ MIN_SENTENCES_FOR_DEV, DEV_SHARE = 100, 0.15
 FEW_SHOT_THRESHOLDS = {"entity": 0.25, "subject": 0.05, "object": 0.05, "relation": 0.1}
 # Held-out documents from which the bootstrap draws documents; of fewer, it draws sentences.
 MIN_DRAWN_DOCUMENTS = 5
+# Characters of a line of progress.
+_LINE_WIDTH = 200
+
+
+class _Lines(io.StringIO):
+    """A file that reports each line that is written to it."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        super().__init__()
+        self._report, self._rest = report, ""
+
+    def write(self, text: str) -> int:
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in filter(str.strip, lines):
+            self._report(line.strip())
+        return len(text)
 
 
 class ProjectWorker:
@@ -74,14 +91,11 @@ class ProjectWorker:
                 "Run pip install 'cascade-srn[train]'",
             )
         from cascade_srn.extractor import Extractor
-        from cascade_srn.training.run import Run
 
         train = list(read_documents(self.run / learning.TRAIN, "jsonl"))
         recipe = self.recipe(train)
         started = time.monotonic()
-        for progress in Run(recipe, command="cascade-srn project train"):
-            if progress.epoch_done or progress.finished:
-                self.report("Training", epoch=progress.epoch, n_epochs=progress.epochs)
+        stages = self._run(recipe)
         more = {"epoch": recipe.training.epochs, "n_epochs": recipe.training.epochs}
         extractor = Extractor.from_pretrained(self.run / learning.BEST)
         self.report("Scoring", **more)
@@ -96,6 +110,7 @@ class ProjectWorker:
             **({"teacher": agreement} if taught else {}),
             "seconds": round(time.monotonic() - started, 1),
             "start": self.job["model"] if self._is_named() else None,
+            **({"stages": stages} if stages else {}),
         }
         unchecked = set(self.job["unchecked"])
         done = [document for document in train + gold if document.id not in unchecked]
@@ -106,6 +121,23 @@ class ProjectWorker:
 
     def _read_held_out(self, name: str) -> list[Document]:
         return list(read_documents(self.run / name, "jsonl")) if (self.run / name).exists() else []
+
+    def _run(self, recipe: Recipe) -> list[dict[str, Any]]:
+        """Train. Return the stages of a training with raw text, and an empty list without it."""
+        if self.job["raw"] is None:
+            from cascade_srn.training.run import Run
+
+            for progress in Run(recipe, command="cascade-srn project train"):
+                if progress.epoch_done or progress.finished:
+                    self.report("Training", epoch=progress.epoch, n_epochs=progress.epochs)
+            return []
+        from rich.console import Console
+
+        from cascade_srn.training.raw import RawTraining
+
+        lines = cast(TextIO, _Lines(self.report))
+        summary = RawTraining(recipe, [self.job["raw"]], console=Console(file=lines, width=_LINE_WIDTH)).run()
+        return list(summary["stages"])
 
     def _is_named(self) -> bool:
         return self.job["model"] is not None and not str(self.job["model"]).startswith(".")

@@ -117,14 +117,17 @@ def test_progress_and_cancelling_of_training(annotated, browser):
     """The states of training come from the test, because a real one takes too long."""
     status = {"state": "running", "epoch": 3, "n_epochs": 12, "seconds": 7, "message": "", "curve": [], "note": ""}
 
+    asked = []
+
     def answer(route):
+        asked.append((route.request.method, route.request.url))
         if route.request.method == "DELETE":
             status.update(state="cancelled", message="Training was cancelled")
         route.fulfill(json=status)
 
     with open_document(browser, annotated, "parsing") as page:
         settle(page)
-        page.route("**/api/training", answer)
+        page.route("**/api/training*", answer)
         page.locator("#tab-training").click()
         until(lambda: "epoch 3 of 12" in page.locator("#training-state").inner_text())
         assert page.locator("#training-bar").get_attribute("value") == "0.25"
@@ -136,6 +139,9 @@ def test_progress_and_cancelling_of_training(annotated, browser):
         page.locator("#train").wait_for()
         assert "cancelled" in page.locator("#training-state").inner_text()
         assert page.locator("#tab-training").inner_text() == "Training"
+        page.locator("#train-raw").check()
+        page.locator("#train").click()
+        until(lambda: any(method == "POST" and url.endswith("?raw=true") for method, url in asked))
 
 
 def test_agreement_and_adjudication(annotated, browser):

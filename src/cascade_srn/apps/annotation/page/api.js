@@ -54,8 +54,8 @@ export class Api {
     return this.#json("api/training");
   }
 
-  startTraining() {
-    return this.#json("api/training", { method: "POST", body: {} });
+  startTraining(raw) {
+    return this.#json("api/training", { method: "POST", parameters: { raw }, body: {} });
   }
 
   cancelTraining() {

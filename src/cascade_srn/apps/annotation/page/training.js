@@ -47,7 +47,7 @@ export function createTrainingView(container, { api, attempt, onStatus, onTraine
     }
   });
   parts.start.addEventListener("click", control(async () => {
-    await api.startTraining();
+    await api.startTraining(parts.raw.checked);
     // Also if it is finished before the first question.
     last = { state: "running" };
   }));
@@ -62,9 +62,12 @@ function createParts() {
   const bar = createHtml("progress", { id: "training-bar", max: 1, "aria-label": "Training" });
   const state = createHtml("p", { id: "training-state", role: "status" });
   const help = createHtml("p", { class: "help" });
+  const raw = createHtml("input", { type: "checkbox", id: "train-raw" });
+  const rawText = "Learn from the text of open documents, too. This takes several times as long.";
+  const rawLabel = createHtml("label", { class: "help", for: "train-raw" }, raw, ` ${rawText}`);
   const top = createHtml("div", { class: "title-row" }, createHtml("h2", {}, "Training"), cancel, start);
-  const box = createHtml("div", { class: "training" }, state, bar, help);
-  return { start, cancel, bar, state, help, top, box, curve: createHtml("div", { class: "curve-box" }) };
+  const box = createHtml("div", { class: "training" }, state, bar, help, rawLabel);
+  return { start, raw, cancel, bar, state, help, top, box, curve: createHtml("div", { class: "curve-box" }) };
 }
 
 function showStatus(parts, status) {
@@ -81,6 +84,7 @@ function showStatus(parts, status) {
   else parts.bar.removeAttribute("value");
   parts.start.hidden = isActive;
   parts.start.disabled = false;
+  parts.raw.disabled = isActive;
   parts.cancel.hidden = !isActive;
   parts.cancel.disabled = status.state === "stopping";
   parts.help.textContent = `${status.advice} You can go on annotating while it runs.`;

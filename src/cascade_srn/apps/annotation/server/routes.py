@@ -114,6 +114,12 @@ class QueueForm(AnnotatorForm):
     limit: Annotated[int, Field(ge=1, le=1_000)] = 50
 
 
+class TrainingForm(_ProjectForm):
+    """Whether to learn from the text of open documents as well, which takes several times as long."""
+
+    raw: bool = False
+
+
 class AgreementForm(_ProjectForm):
     """Two annotators."""
 
@@ -232,9 +238,9 @@ def add_training_routes(router: APIRouter, learner: Learner) -> None:
         return json_response(learner.status())
 
     @router.post("/training")
-    def start() -> Response:
+    def start(form: Annotated[TrainingForm, Query()]) -> Response:
         """Start to train in the background with all documents that are done."""
-        _ask(learner.start)
+        _ask(lambda: learner.start(raw=form.raw))
         return json_response(learner.status(), HTTPStatus.ACCEPTED)
 
     @router.delete("/training")
