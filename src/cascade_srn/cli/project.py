@@ -243,7 +243,12 @@ def export(
     project: _Folder,
     target: Annotated[Path, typer.Argument(metavar="OUT", help="File or folder to write.")],
     to_format: Annotated[
-        str | None, typer.Option("--to", metavar="F", help=f"{FORMAT_NAMES}. Default: from the file ending of OUT.")
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="F",
+            help=f"{FORMAT_NAMES}. Default: from the file ending of OUT. review: suggestions marked right or wrong.",
+        ),
     ] = None,
     annotator: Annotated[
         str | None,

@@ -72,7 +72,6 @@ def run_model(
         overlaps,
         extractor.constraints,
         precision_record=None if gold_entities else extractor.find_precision_record(),
-        levels=extractor.levels,
     )
 
 
@@ -241,7 +240,8 @@ def write_reports(evaluation: Evaluation, folder: Path) -> list[Path]:
     written = []
     for model, (name, analysis) in zip(evaluation.all_models, evaluation.analyse_models(), strict=True):
         target = folder / name if several else folder
-        record = analysis.to_dict() | ({"noise": evaluation.noise_record([model])} if evaluation.options.noise else {})
+        record = analysis.to_dict() | evaluation.precision_record(model)
+        record |= {"noise": evaluation.noise_record([model])} if evaluation.options.noise else {}
         write_json(record, target / "analysis.json")
         write_report(record, target)
         written.append(target)

@@ -9,13 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from cascade_srn.evaluation.analysis import CONDITIONS, FROM_TEXT, Analysis
-from cascade_srn.evaluation.calibration.precision import Promise, measure_promises
+from cascade_srn.evaluation.calibration.precision import (
+    Promise,
+    draw_curves,
+    measure_promises,
+    record_predictions,
+)
 from cascade_srn.evaluation.comparison import MIN_UNITS, Bootstrap, Difference, compare
 from cascade_srn.evaluation.from_text import align_by_characters, measure_segmentation
 from cascade_srn.evaluation.noise import CLEAN, NOISE_TASKS
 from cascade_srn.evaluation.options import EvaluateOptions
 from cascade_srn.evaluation.scores import Figure, Scores, Spread, score_documents, summarise, summarise_groups
 from cascade_srn.inference.precision import PrecisionRecord
+from cascade_srn.inference.precision_option import parse_precision
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document
 
@@ -51,7 +57,7 @@ class EvaluatedModel:
     ``overlaps`` is the treatment of predicted entities that share words, or None if the entities were given.
     ``constraints`` is "on" if the constraints of the schema were applied.
     ``noise`` has the scores on text with noise under the first policy, by kind.
-    ``precision_record`` is what a precision can be promised from, and ``levels`` are the promised levels, if any.
+    ``precision_record`` is what a precision can be promised from.
     """
 
     name: str
@@ -63,7 +69,6 @@ class EvaluatedModel:
     constraints: str = "off"
     noise: Mapping[str, Scores] = field(default_factory=dict)
     precision_record: PrecisionRecord | None = None
-    levels: Mapping[str, float] | None = None
 
     @property
     def n_sentences(self) -> int:
@@ -172,12 +177,22 @@ class Evaluation:
     def promises(self) -> dict[str, list[Promise]]:
         """Promised levels of precision and what was measured, by the names of models that can promise some."""
         gold, predicted = self.aligned
+        choice = parse_precision(self.options.precision)
         return {
-            model.name: measure_promises(
-                model.precision_record, gold, predicted[model.name], model.schema, model.levels or None
-            )
+            model.name: measure_promises(model.precision_record, gold, predicted[model.name], model.schema, choice)
             for model in self.all_models
             if model.precision_record is not None
+        }
+
+    def precision_record(self, model: EvaluatedModel) -> dict[str, Any]:
+        """Return the promised levels and the curves of a model as plain values for JSON; empty without promises."""
+        if (record := model.precision_record) is None:
+            return {}
+        gold, predicted = self.aligned
+        curves = draw_curves(record, record_predictions(gold, predicted[model.name], model.schema), gold)
+        return {
+            "promised_precision": [promise.to_dict() for promise in self.promises[model.name]],
+            "precision_curves": [curve.to_dict() for curve in curves],
         }
 
     def summarise(self, models: Sequence[EvaluatedModel], *, per_label: bool = False) -> list[Figure]:

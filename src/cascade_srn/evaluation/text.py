@@ -151,7 +151,8 @@ def _promises(evaluation: Evaluation) -> list[str]:
     tables = []
     for name, promises in evaluation.promises.items():
         of = f" of {name}" if len(evaluation.promises) > 1 else ""
-        title = f"promised{of}, {CONFIDENCE:.0%} confidence"
+        notion = f", {promises[0].notion}" if promises else ""
+        title = f"promised{of}{notion}, {CONFIDENCE:.0%} confidence"
         rows = [(title, "precision", "score from", "measured", "recall", "relations where gold has none")]
         for one in promises:
             measured = f"{100 * one.counts.precision:.1f}", f"{100 * one.counts.recall:.1f}"

@@ -267,14 +267,23 @@ class RankedPredictions(NamedTuple):
         correct = found.correct[order] > NOTIONS.index(notion)
         return cls(found.score[order], correct, found.document[order])
 
+    def ranks(self, n: int) -> Integers:
+        """Return the numbers of predictions above ``n`` thresholds, each of which adds about as many."""
+        ranks = np.unique(np.ceil(len(self.score) * np.arange(1, n + 1) / n).astype(int))
+        # Equal scores are above a threshold together.
+        return np.unique(np.searchsorted(-self.score, -self.score[ranks - 1], side="right"))
+
+    def count(self, min_score: float) -> tuple[int, int]:
+        """Return the number of predictions from a score on, and how many of them are correct."""
+        kept = self.correct[self.score >= min_score]
+        return len(kept), int(kept.sum())
+
     def find_min_score(self, level: float) -> float | None:
         """Return the score from which a level is promised; 0 if all predictions have it, None if it cannot be."""
         n = len(self.score)
         if not n:
             return None
-        ranks = np.unique(np.ceil(n * np.arange(1, _N_THRESHOLDS + 1) / _N_THRESHOLDS).astype(int))
-        # Equal scores are above a threshold together.
-        ranks = np.unique(np.searchsorted(-self.score, -self.score[ranks - 1], side="right"))
+        ranks = self.ranks(_N_THRESHOLDS)
         # If scores are probabilities, this is where the test is most likely to succeed. It depends on scores only.
         expected = np.cumsum(self.score)[ranks - 1] / ranks
         ranks = ranks[np.argmax((expected - level) * np.sqrt(ranks)) :]

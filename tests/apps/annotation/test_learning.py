@@ -6,6 +6,7 @@ import shutil
 import signal
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.apps.annotation.projects import LABELS, make_project
@@ -27,6 +28,7 @@ from cascade_srn.apps.annotation.worker import ProjectWorker, restrict, score
 from cascade_srn.encoder.fresh import create_encoder
 from cascade_srn.errors import DataError, TrainingError
 from cascade_srn.formats.registry import write_schema
+from cascade_srn.model.folder import model_checksum, read_precision
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Sentence, Span, Triple
 
@@ -153,12 +155,18 @@ def test_training_scores_the_model_and_makes_suggestions(learning, tmp_path):
     assert point["ner_low"] <= point["ner"] <= point["ner_high"]
     learning.suggestions.refresh()
     assert len(learning.suggestions) == 14
+    # Levels of precision are promised from the held-out documents.
+    best = current_model(project)
+    assert read_precision(Path(best)).n_documents == n_held_out
+    assert {marks.model for marks in map(learning.suggestions.get, project.documents)} == {model_checksum(Path(best))}
+    assert all(curve["measured"][-1][2] <= 1 for curve in found["precision_curves"])
+    assert "precision_curves" not in point
     # Nothing that was held out is in the data of the run, and nothing names this machine.
     run = project.folder / "training" / point["run"]
     trained = {json.loads(line)["id"] for line in (run / "train.jsonl").read_text().splitlines()}
     assert not any(map(project.is_held_out, trained))
     for path in project.folder.rglob("*.json*"):
-        assert str(tmp_path) not in path.read_text()
+        assert str(tmp_path).encode() not in path.read_bytes()
     project.close()
     shutil.move(project.folder, tmp_path / "moved")
     with Project.open(tmp_path / "moved") as moved:

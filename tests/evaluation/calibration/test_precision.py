@@ -1,17 +1,29 @@
 """Precision statistics: collected on documents or from marked predictions, stored with the model, and used."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from tests.cli.conftest import run
 from tests.evaluation.saved_models import DOCUMENTS, corpus, saved_model
+from tests.small_models import SCHEMA
 
 from cascade_srn import Extractor
 from cascade_srn.errors import ConfigError
-from cascade_srn.evaluation.calibration.precision import LEVELS, measure_precision, measure_promises
-from cascade_srn.inference.precision_option import KINDS
+from cascade_srn.evaluation.calibration.precision import (
+    CURVES,
+    LEVELS,
+    draw_curves,
+    measure_precision,
+    measure_promises,
+    record_predictions,
+)
+from cascade_srn.evaluation.scores import score_documents
+from cascade_srn.inference.precision import MinScores, RankedPredictions
+from cascade_srn.inference.precision_option import KINDS, PrecisionChoice
 from cascade_srn.model.folder import model_checksum, read_precision
 from cascade_srn.model.model import Model
+from cascade_srn.types import Triple
 
 LEVEL = 0.8
 
@@ -69,7 +81,7 @@ def test_predictions_below_the_score_are_left_out(folder):
 def test_levels_are_measured(folder, many):
     extractor = Extractor.from_pretrained(folder, device="cpu")
     record, predicted = extractor.model.precision_record, extractor.predict(many)
-    (found,) = measure_promises(record, many, predicted, extractor.schema, {"entities": LEVEL})
+    (found,) = measure_promises(record, many, predicted, extractor.schema, PrecisionChoice(levels={"entities": LEVEL}))
     assert found.level == LEVEL <= found.counts.precision
     assert found.counts.n_gold == sum(len(set(s.entities)) for d in many for s in d.sentences)
     assert found.min_score > 0
@@ -120,6 +132,59 @@ def test_evaluate_reports_promises(folder, tmp_path, capsys):
     assert run("evaluate", folder, corpus(), "--device", "cpu", "--json", tmp_path / "scores.json") == 0
     (model,) = json.loads((tmp_path / "scores.json").read_text())["models"]
     shown = capsys.readouterr().out
-    assert "promised, 95% confidence" in shown
-    assert {one["name"] for one in model["promised_precision"]} <= set(KINDS)
-    assert all(one["level"] in LEVELS for one in model["promised_precision"])
+    assert "promised, strict, 95% confidence" in shown
+    *others, highest = [one for one in model["promised_precision"] if one["name"] == "entities"]
+    assert all(one["level"] in LEVELS for one in others)
+    tested = RankedPredictions.of(read_precision(folder), "entities", read_precision(folder).entities.labels)
+    assert highest["level"] == tested.highest_level()
+
+
+def test_a_level_for_boundaries_is_measured_by_boundaries(folder, tmp_path, capsys):
+    level, report = "entities=0.5,boundaries", tmp_path / "report"
+    options = ("--device", "cpu", "--precision", level, "--report", report, "--json", tmp_path / "scores.json")
+    assert run("evaluate", folder, corpus(), *options) == 0
+    assert "promised, boundaries, 95% confidence" in capsys.readouterr().out
+    (model,) = json.loads((tmp_path / "scores.json").read_text())["models"]
+    (promise,) = model["promised_precision"]
+    gold = [{(e.start, e.end) for e in s.entities} for d in DOCUMENTS for s in d.sentences]
+    found = Extractor.from_pretrained(folder, device="cpu", precision=level).predict(DOCUMENTS)
+    spans = [(e.start, e.end) in one for one, s in zip(gold, (s for d in found for s in d.sentences), strict=True)
+             for e in s.entities]  # fmt: skip
+    assert (promise["n_predicted"], promise["n_correct"]) == (len(spans), sum(spans))
+    assert promise["n_correct"] > model["scores"]["directed"]["ner"]["micro"]["n_correct"]
+    page = (report / "report.html").read_text()
+    assert "measured on these documents (boundaries)" in page
+
+
+def test_curves_are_the_scores_from_each_score_on(folder, many):
+    extractor = Extractor.from_pretrained(folder, device="cpu")
+    found = extractor.predict(DOCUMENTS)
+    # Every second relation of the model is right, but the types of the entities are often wrong.
+    gold = [
+        replace(f, sentences=tuple(s.annotated([replace(e, label="Task") for e in s.entities], [
+            Triple(replace(t.head, label="Task"), t.label, replace(t.tail, label="Task")) for t in s.triples[::2]])
+            for s in f.sentences))
+        for f in found
+    ]  # fmt: skip
+    curves = draw_curves(read_precision(folder), record_predictions(gold, found, extractor.schema), gold)
+    assert [curve.task for curve in curves] == list(CURVES)
+    for curve in curves:
+        kind = CURVES[curve.task][0]
+        assert len({precision for _, precision, _ in curve.measured}) > 2
+        for score, precision, recall in curve.measured:
+            lowest = MinScores(**{kind: dict.fromkeys((*SCHEMA.entity_types, *SCHEMA.relation_types), score)})
+            kept = [lowest.filter(document) for document in found]
+            counts = getattr(score_documents(gold, kept, schema=SCHEMA), curve.task).counts
+            assert (precision, recall) == pytest.approx((counts.precision, counts.recall))
+
+
+def test_promised_points_keep_their_level(folder, many):
+    extractor = Extractor.from_pretrained(folder, device="cpu")
+    found, record = extractor.predict(many), read_precision(folder)
+    promised = draw_curves(record, record_predictions(many, found, extractor.schema), many)[0].promised
+    assert promised == sorted(promised, reverse=True)
+    assert [recall for *_, recall in promised] == sorted({recall for *_, recall in promised})
+    for level, score, recall in promised:
+        counts = score_documents(many, [one.filter(min_score=score) for one in found], schema=SCHEMA).ner.counts
+        assert counts.precision >= level
+        assert counts.recall == pytest.approx(recall)

@@ -251,3 +251,24 @@ def test_nothing_predicted_and_nothing_annotated():
     assert len(page.all("article")) == 1
     assert not [one for one in page.all("section") if one.attributes["id"] == "calibration"]
     assert not [a for a in page.all("a") if a.attributes["href"].startswith("#show=e")]
+
+
+def test_measured_and_promised_precision_are_drawn(analysis):
+    curve = {"task": "re_strict", "notion": "strict", "measured": [[0.9, 1.0, 0.0], [0.5, 0.5, 1.0]]}
+    promise = {"name": "relations", "level": 0.6, "notion": "strict", "min_score": 0.0, "false_positives": None}
+    more = {
+        "precision_curves": [curve | {"promised": [[0.75, 0.8, 0.25]]}, curve | {"task": "ner", "promised": []}],
+        "promised_precision": [promise | {"precision": 0.7, "recall": 0.4}],
+    }
+    found = section(read_markup(render_report(analysis | more)), "precision")
+    assert [one.text for one in found.all("span", "protocol")] == [
+        "re_strict, directed, precision by recall, end to end",
+        "ner, precision by recall, end to end",
+    ]
+    assert "at most 75.0 % can be promised" in found.text
+    assert "no precision can be promised" in found.text
+    assert [one.attributes["points"] for one in found.all("polyline")][:2] == ["38.0,10.0 258.0,120.0", "93.0,65.0"]
+    (point,) = found.all("circle")
+    assert (point.attributes["cx"], point.attributes["cy"]) == ("93.0", "65.0")
+    assert rows(found.all("table")[-1])[1] == ["relations", "60.0", "all", "70.0", "40.0", "–"]
+    assert 'id="precision"' not in render_report(analysis)

@@ -21,6 +21,7 @@ from cascade_srn.apps.annotation.annotations import (
 )
 from cascade_srn.apps.annotation.files import check_new
 from cascade_srn.apps.annotation.project import Project, ProjectSettings, check_name
+from cascade_srn.apps.annotation.review import REVIEW, write_review
 from cascade_srn.errors import AnnotationError, CascadeError, ConfigError, DataError, SchemaError
 from cascade_srn.formats.alignment import Align
 from cascade_srn.formats.registry import find_format, read_documents, write_documents
@@ -197,6 +198,7 @@ def _read_guidelines(path: str | Path | None) -> str:
         raise DataError(f"{path} is not UTF-8 text", "Save it as UTF-8", option="guidelines") from None
 
 
+_LEAVE_OUT = "Leave this option out"
 _UPLOAD_HINT = "Import it in parts, or use cascade-srn project import"
 UPLOAD_LIMITS = ReadLimits(
     file_bytes=16 << 20,
@@ -333,7 +335,7 @@ def _offsets(document: Document) -> list[tuple[int, int]]:
 
 def file_name(project: Project, format: str) -> str:
     """Return the name of an export for a browser. Formats that are folders become an archive."""
-    chosen = find_format(format)
+    chosen = find_format("jsonl" if format == REVIEW else format)
     suffix = ".zip" if chosen.folder else chosen.suffixes[0] if chosen.suffixes else ".json"
     stem = "".join(char if char.isascii() and (char.isalnum() or char in "-_") else "-" for char in project.name)
     return f"{stem or 'annotations'}-{format}{suffix}"
@@ -347,7 +349,7 @@ def export_bytes(project: Project, format: str, annotator: str | None = None, *,
     """
     with TemporaryDirectory(prefix="cascade-srn-") as folder:
         target = Path(folder) / "annotations"
-        if not find_format(format).folder:
+        if format == REVIEW or not find_format(format).folder:
             target = target.with_name(file_name(project, format))
         export_file(project, target, format, annotator, state=state)
         if not target.is_dir():
@@ -364,13 +366,17 @@ def export_file(
     Args:
         project: The project.
         path: Where to write.
-        format: Name of a format; by default from the suffix of the path.
+        format: Name of a format, or "review" for judged suggestions; by default from the suffix of the path.
         annotator: Whose annotations. None: the adjudicated one of each document, or else the one saved last.
         state: "done", or "started" to include documents that are not done.
 
     Raises:
         DataError: Nothing is annotated, or the format cannot represent a document.
     """
+    if format == REVIEW:
+        if state != "done":
+            raise ConfigError("suggestions of unfinished documents are not judged yet", _LEAVE_OUT, option="unfinished")
+        return write_review(project, path, annotator)
     documents = list(project.annotated_documents(annotator, state=state))
     if not documents:
         whose = "" if annotator is None else f" by {annotator!r}"

@@ -29,6 +29,7 @@ from cascade_srn.types import Document
 
 TRAINING, CURVE, LOG = "training", "curve.jsonl", "last-failure.log"
 JOB, PROGRESS, RESULT, OUTPUT, FAILURE = "job.json", "progress.jsonl", "result.json", "output.log", "failure.json"
+PRECISION = "precision_curves"
 TRAIN, HELD_OUT, RAW, SCHEMA = "train.jsonl", "held_out.jsonl", "raw.jsonl", "schema.json"
 # Held-out documents with the labels of the teacher, which the score on those of persons is kept apart from.
 TEACHER_HELD_OUT = "held_out_teacher.jsonl"
@@ -42,8 +43,12 @@ _GRACE = 15.0
 
 def current_model(project: Project) -> str | None:
     """Return the newest trained model of a project, or the one that it starts from, or None."""
-    finished = sorted((project.folder / TRAINING).glob(f"run-*/{RESULT}"))
-    return str(finished[-1].parent / BEST) if finished else project.model
+    result = _last_result(project)
+    return project.model if result is None else str(result.parent / BEST)
+
+
+def _last_result(project: Project) -> Path | None:
+    return max((project.folder / TRAINING).glob(f"run-*/{RESULT}"), default=None)
 
 
 def _starting_model(project: Project) -> str | None:
@@ -56,6 +61,13 @@ def _starting_model(project: Project) -> str | None:
 def read_curve(project: Project) -> list[dict[str, Any]]:
     """Return the scores of all finished runs, in order."""
     return read_lines(project.folder / TRAINING / CURVE, torn=True)[0]
+
+
+def read_precision_curves(project: Project) -> list[dict[str, Any]]:
+    """Return precision by recall of the newest trained model, with the levels that it promises."""
+    result = _last_result(project)
+    found = {} if result is None else json.loads(result.read_text(encoding="utf-8"))
+    return list(found.get(PRECISION, ()))
 
 
 class Learner:
@@ -103,6 +115,7 @@ class Learner:
                 "message": self._message or (describe_result(curve[-1]) if self._state == DONE and curve else ""),
                 "advice": self._advice(),
                 "curve": curve,
+                PRECISION: read_precision_curves(self.project),
                 "note": describe_uncertainty(curve),
             }
 
@@ -318,6 +331,7 @@ class Learner:
         """Add the result to the curve, and remove the files of older runs that are not needed any more."""
         result = json.loads((run / RESULT).read_text(encoding="utf-8"))
         point = result | {"run": run.name, "time": datetime.now(UTC).isoformat(timespec="seconds")}
+        point.pop(PRECISION, None)  # shown for the newest model only
         _, size = read_lines(self.folder / CURVE, torn=True)
         file = AppendOnlyFile(self.folder / CURVE, size)
         file.append(f"{to_json(point)}\n".encode())

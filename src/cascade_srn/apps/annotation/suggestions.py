@@ -28,6 +28,7 @@ class SuggestedMarks:
 
     entities: tuple[Mapping[str, Any], ...] = ()  # Entities with ``id``, ``start``, ``end``, ``label`` and ``score``
     relations: tuple[Mapping[str, Any], ...] = ()  # Relations with ``id``, ``head``, ``tail``, ``label`` and ``score``
+    model: str = ""  # Checksum of the model
 
     def to_dict(self) -> dict[str, list[dict[str, Any]]]:
         """Return plain values."""
@@ -54,8 +55,8 @@ class SuggestedMarks:
         return len(open_ids) + n_relations
 
 
-def suggestion_line(document: Document) -> bytes:
-    """Return the line of a document that a model has annotated."""
+def suggestion_line(document: Document, model: str = "") -> bytes:
+    """Return the line of a document that a model has annotated. ``model`` is its checksum."""
     record = to_record(document)
     entities = [
         {"id": f"s{number}", **{key: one[key] for key in ("start", "end", "label")}, "score": one.get("score")}
@@ -71,7 +72,8 @@ def suggestion_line(document: Document) -> bytes:
         }
         for number, one in enumerate(record["relations"])
     ]
-    return f"{to_json({'id': document.id, 'entities': entities, 'relations': relations})}\n".encode()
+    line = {"id": document.id, "entities": entities, "relations": relations, "model": model}
+    return f"{to_json(line)}\n".encode()
 
 
 class Suggestions:
@@ -120,7 +122,8 @@ class Suggestions:
         for line in complete.splitlines():
             try:
                 record = json.loads(line)
-                self._found[record["id"]] = SuggestedMarks(tuple(record["entities"]), tuple(record["relations"]))
+                marks = tuple(record["entities"]), tuple(record["relations"])
+                self._found[record["id"]] = SuggestedMarks(*marks, record.get("model", ""))
             except (ValueError, KeyError, TypeError):
                 continue  # suggestions are made again by the next run
         self._positions[name] = at + len(complete)

@@ -31,9 +31,11 @@ from cascade_srn.apps.annotation.units import UnitSettings
 from cascade_srn.errors import DataError, ModelError, describe_error
 from cascade_srn.formats.files import replacing, to_json
 from cascade_srn.formats.registry import read_documents, read_schema
-from cascade_srn.model.folder import missing_for_torch
+from cascade_srn.inference.precision import settings_checksum
+from cascade_srn.model.folder import missing_for_torch, model_checksum, write_precision
 from cascade_srn.runs.process import sigterm_as_exit
 from cascade_srn.schema import Schema
+from cascade_srn.storage.bundled import find_model
 from cascade_srn.types import Document
 
 if TYPE_CHECKING:
@@ -100,21 +102,21 @@ class ProjectWorker:
         extractor = Extractor.from_pretrained(self.run / learning.BEST)
         self.report("Scoring", **more)
         gold, taught = map(self._read_held_out, (learning.HELD_OUT, learning.TEACHER_HELD_OUT))
-        scores, agreement = (
-            score(one, list(extractor.stream(map(without_annotations, one))), self.schema) for one in (gold, taught)
-        )
+        predicted, repeated = (list(extractor.stream(map(without_annotations, one))) for one in (gold, taught))
         result = {
             "n_sentences": _count_sentences(train),
             "n_documents": len(train),
-            **scores,
-            **({"teacher": agreement} if taught else {}),
+            **score(gold, predicted, self.schema),
+            **({"teacher": score(taught, repeated, self.schema)} if taught else {}),
+            learning.PRECISION: self.record_precision(extractor, gold, predicted),
             "seconds": round(time.monotonic() - started, 1),
             "start": self.job["model"] if self._is_named() else None,
             **({"stages": stages} if stages else {}),
         }
         unchecked = set(self.job["unchecked"])
         done = [document for document in train + gold if document.id not in unchecked]
-        result["n_suggested"], result["n_open"] = self.suggest(extractor, done, **more)
+        best = self.run / learning.BEST
+        result["n_suggested"], result["n_open"] = self.suggest(extractor, best, done, **more)
         # Written last: a run without it is removed.
         with replacing(self.run / learning.RESULT) as handle:
             handle.write(to_json(result).encode())
@@ -138,6 +140,19 @@ class ProjectWorker:
         lines = cast(TextIO, _Lines(self.report))
         summary = RawTraining(recipe, [self.job["raw"]], console=Console(file=lines, width=_LINE_WIDTH)).run()
         return list(summary["stages"])
+
+    def record_precision(
+        self, extractor: Extractor, gold: Sequence[Document], predicted: Sequence[Document]
+    ) -> list[dict[str, Any]]:
+        """Store what the model promises from the held-out documents, if there are any, and return its curves."""
+        if not gold:
+            return []
+        from cascade_srn.evaluation.calibration.precision import draw_curves, record_predictions
+
+        settings = settings_checksum(extractor.model.settings, extractor.overlaps, extractor.constraints)
+        record = record_predictions(gold, predicted, extractor.schema, settings)
+        write_precision(self.run / learning.BEST, record)
+        return [curve.to_dict() for curve in draw_curves(record, record, gold)]
 
     def _is_named(self) -> bool:
         return self.job["model"] is not None and not str(self.job["model"]).startswith(".")
@@ -172,7 +187,7 @@ class ProjectWorker:
             }
         )
 
-    def suggest(self, extractor: Extractor, annotated: Sequence[Document], **more: Any) -> tuple[int, int]:
+    def suggest(self, extractor: Extractor, model: Path, annotated: Sequence[Document], **more: Any) -> tuple[int, int]:
         """Write suggestions for all documents, and the order in which to annotate them.
 
         A model that finds nothing in the documents that are not annotated leaves the earlier suggestions.
@@ -183,7 +198,7 @@ class ProjectWorker:
         documents = list(read_stored_documents(read_lines(self.project / DOCUMENTS, torn=True)[0]))
         folder = self.project / SUGGESTIONS
         folder.mkdir(exist_ok=True)
-        name = f"{self.run.name}.jsonl"
+        name, checksum = f"{self.run.name}.jsonl", model_checksum(model)
         # Those that are not annotated first, because they are shown next.
         known = {document.id for document in annotated}
         documents.sort(key=lambda document: document.id in known)
@@ -194,7 +209,7 @@ class ProjectWorker:
             for number, found in enumerate(extractor.stream(documents, batch_words=2048), 1):
                 suggested = restrict(found, self.schema)
                 n_suggested += found.id not in known and bool(suggested.entities)
-                lines.append(suggestion_line(suggested))
+                lines.append(suggestion_line(suggested, checksum))
                 self.report(f"Suggestions for {number} of {len(documents)} documents", **more)
                 if handle is None and (n_suggested or not n_open or self.job["kind"] != "train"):
                     handle = files.enter_context((folder / name).open("wb"))
@@ -217,7 +232,8 @@ class ProjectWorker:
         from cascade_srn.extractor import Extractor
 
         self.report("Loading the model")
-        self.suggest(Extractor.from_pretrained(self.job["model"]), ())
+        model = find_model(self.job["model"])
+        self.suggest(Extractor.from_pretrained(model), model, ())
 
 
 def rank(

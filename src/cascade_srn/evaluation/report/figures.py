@@ -52,6 +52,7 @@ def make_views(analysis: Record) -> View:
         "violations": make_violation_table(analysis),
         "breakdowns": make_breakdowns(analysis),
         "calibrations": make_reliability_plots(analysis),
+        "precision_plots": make_precision_plots(analysis),
         "confusions": make_confusions(analysis),
     }
 
@@ -224,10 +225,33 @@ def make_reliability_plots(analysis: Record) -> list[View]:
                 "protocol": protocol_name(task, analysis, "precision by score"),
                 "points": points,
                 "path": " ".join(f"{point['x']:.1f},{point['y']:.1f}" for point in points),
-                "frame": {"left": LEFT, "top": TOP, "right": LEFT + SIZE, "bottom": TOP + SIZE, "size": SIZE},
-                "ticks": [{"x": _x(tick / 4), "y": _y(tick / 4), "name": f"{25 * tick}"} for tick in range(5)],
+                **_AXES,
             }
         )
+    return found
+
+
+def make_precision_plots(analysis: Record) -> list[View]:
+    """Return the curves of precision by recall, with the levels that can be promised. Older analyses have none."""
+    found = []
+    for curve in analysis.get("precision_curves", ()):
+        task = curve["task"]
+        policy = [] if task == "ner" else ["directed"]
+        protocol = ", ".join([task, *policy, "precision by recall", analysis["protocol"]["condition"]])
+        promised = [
+            {
+                "level": level,
+                "score": f"{score:g}" if score else "all",
+                "recall": recall,
+                "x": _x(recall),
+                "y": _y(level),
+            }
+            for level, score, recall in curve["promised"]
+        ]
+        path = " ".join(f"{_x(recall):.1f},{_y(precision):.1f}" for _, precision, recall in curve["measured"])
+        steps = " ".join(f"{point['x']:.1f},{point['y']:.1f}" for point in promised)
+        view = {"title": TASKS[task][0], "definition": TASKS[task][1], "protocol": protocol, "promised": promised}
+        found.append({**view, "path": path, "promised_path": steps, **_AXES})
     return found
 
 
@@ -248,3 +272,9 @@ def _x(value: float) -> float:
 
 def _y(value: float) -> float:
     return TOP + SIZE * (1 - value)
+
+
+_AXES: View = {
+    "frame": {"left": LEFT, "top": TOP, "right": LEFT + SIZE, "bottom": TOP + SIZE, "size": SIZE},
+    "ticks": [{"x": _x(tick / 4), "y": _y(tick / 4), "name": f"{25 * tick}"} for tick in range(5)],
+}

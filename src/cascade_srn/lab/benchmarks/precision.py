@@ -87,10 +87,9 @@ def simulate(
         bounds[kind] = dict.fromkeys(labels, found)
     kind = list(levels)[-1]
     rows = RankedPredictions.of(others, kind, getattr(record, kind).labels, MinScores(**bounds))
-    correct = rows.correct[rows.score >= min(bounds[kind].values())]
-    n_correct, n_gold = int(correct.sum()), int(gold[kind][~half].sum())
+    n_predicted, n_correct = rows.count(min(bounds[kind].values()))
     # Without predictions none is wrong.
-    return Outcome(n_correct / len(correct) if len(correct) else 1.0, n_correct / max(1, n_gold))
+    return Outcome(n_correct / n_predicted if n_predicted else 1.0, n_correct / max(1, int(gold[kind][~half].sum())))
 
 
 def _row(levels: Mapping[str, float], outcomes: list[Outcome | None]) -> dict[str, Any]:

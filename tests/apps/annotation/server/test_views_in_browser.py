@@ -10,6 +10,7 @@ from tests.apps.annotation.server.made_project import TEXTS, create_project, liv
 from tests.apps.annotation.server.test_in_browser import open_document, press, settle, stored, wait_for_document, word
 from tests.apps.service.browsing import trained_extractor
 from tests.apps.web.live_app import until
+from tests.cli.conftest import run
 from tests.drawing.browser import scrolls_sideways, start_browser
 from tests.evaluation.report.test_in_browser import CONTRASTS
 from tests.twelve_sentences import SCHEMA
@@ -20,6 +21,7 @@ from cascade_srn.apps.annotation.files import without_annotations
 from cascade_srn.apps.annotation.project import Project, ProjectSettings
 from cascade_srn.apps.web.settings import ServeSettings
 from cascade_srn.formats.registry import read_documents
+from cascade_srn.model.folder import read_precision
 from cascade_srn.schema import Schema
 
 pytestmark = pytest.mark.browser
@@ -82,7 +84,7 @@ def test_curve_with_intervals(annotated, browser):
     with open_document(browser, annotated, "parsing") as page:
         settle(page)
         page.locator("#tab-training").click()
-        page.locator("svg.curve").wait_for()
+        page.locator("svg.curve").first.wait_for()
         assert page.locator("svg.curve circle.of-entity").count() == 2
         assert page.locator("svg.curve circle.of-relation").count() == 0
         assert page.locator("svg.curve .band.of-entity").count() == 1
@@ -111,6 +113,57 @@ def test_sixteen_clauses_with_own_labels_give_suggestions(tmp_path, browser):
         assert int(found[1]) >= 30
         page.locator("#tab-annotate").click()
         until(lambda: "suggestion" in page.locator("#n-open").inner_text())
+
+
+def test_promised_precision(annotated, browser):
+    curves = [
+        {"task": "ner", "measured": [[0.9, 1, 0.2], [0.5, 0.8, 0.6]], "promised": [[0.7, 0.8, 0.4], [0.6, 0, 0.6]]},
+        {"task": "re_strict", "measured": [[0.9, 0.5, 0.1]], "promised": []},
+    ]
+    with open_document(browser, annotated, "parsing") as page:
+        settle(page)
+        status = annotated.get("/api/training").json() | {"precision_curves": curves}
+        page.route("**/api/training", lambda route: route.fulfill(json=status))
+        page.locator("#tab-training").click()
+        note = page.locator("#precision-note")
+        note.wait_for()
+        assert "up to 70.0 % can be promised, with a recall of 40.0 %" in note.inner_text()
+        assert "Relations: no precision can be promised" in note.inner_text()
+        points = page.locator("svg.curve .promised.of-entity")
+        places = [float(point.get_attribute(name)) for point in points.all() for name in ("cx", "cy")]
+        assert places == pytest.approx([44 + 580 * 0.4, 14 + 246 * 0.3, 44 + 580 * 0.6, 14 + 246 * 0.4])
+        assert page.evaluate(CONTRASTS) == []
+
+
+def test_decisions_on_suggestions_calibrate_the_model(browser, tmp_path, capsys):
+    """The bundled model suggests, a person decides in the page, and the decisions become its statistics."""
+    texts = {name: TEXTS[name] for name in ("parsing", "tagging")}
+    folder = create_project(tmp_path / "project", texts=texts, suggested={}, model="scierc-small")
+    with live_project(folder) as client, open_document(browser, client, "parsing") as page:
+        wait_for_suggestions(client, page, "parsing")
+        suggested = client.get("/api/documents/parsing").json()["suggestions"]
+        page.locator("#sheet").focus()
+        # The first entity is wrong, with its relations, and the others are right.
+        press(page, "s", "x", "A")
+        settle(page)
+        (entities, relations, annotation) = stored(client, "parsing")
+        assert len(annotation["rejected"]) == 1
+        page.locator("#done").click()
+        until(lambda: stored(client, "parsing")[2]["state"] == "done")
+        page.locator("#tab-exchange").click()
+        page.select_option("#export-format", "review")
+        with page.expect_download() as download:
+            page.locator("#export").click()
+        assert download.value.suggested_filename == "project-review.jsonl"
+        download.value.save_as(tmp_path / "review.jsonl")
+    calibrate = ("calibrate", "scierc-small", tmp_path / "review.jsonl", "--reviewed", "--output", tmp_path / "model")
+    assert run(*calibrate) == 0
+    shown = capsys.readouterr().out
+    assert f"{len(entities)} of {len(entities) + 1} entities are right" in shown
+    assert f"{len(relations)} of {len(suggested['relations'])} relations are right" in shown
+    assert len(suggested["entities"]) == len(entities) + 1
+    record = read_precision(tmp_path / "model")
+    assert (record.source, record.n_documents) == ("review", 1)
 
 
 def test_progress_and_cancelling_of_training(annotated, browser):
@@ -270,7 +323,7 @@ def test_retrain_accept_and_train_on_the_export(browser, tmp_path):
         page.locator("#tab-training").click()
         page.locator("#train").click()
         wait_for_training(client)
-        page.locator("svg.curve").wait_for()
+        page.locator("svg.curve").first.wait_for()
         page.locator("#tab-annotate").click()
         page.locator("[data-id=text-8]").click()
         wait_for_document(page, "text-8")

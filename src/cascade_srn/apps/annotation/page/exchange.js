@@ -2,6 +2,9 @@
 
 import { createHtml, fillSelect, formatCount, saveFile } from "../../web/shared/dom.js";
 
+// Not a format of annotations: what was decided about suggestions.
+const REVIEW = "review";
+
 /** Set up the view. `onImported()` is called when annotations or documents were added. */
 export function createExchangeView(container, { api, attempt, project, onImported }) {
   const format = createHtml("select", { id: "export-format" });
@@ -40,7 +43,8 @@ export function createExchangeView(container, { api, attempt, project, onImporte
       status,
     );
   container.replaceChildren(
-    createForm("Export", "All documents that are done. Formats that are folders become a ZIP archive.",
+    createForm("Export", "All documents that are done. Formats that are folders become a ZIP archive. Judged suggestions " +
+      "are for cascade-srn calibrate --reviewed: right if you kept them, else wrong, without documents that the model has learned from.",
       [field("Format", format), field("Annotations of", who)], exporting, exported),
     createForm("Import", "Annotations of known texts are saved under your name. Other texts are added to the project.",
       [field("Format", importFormat), field("File", file)], importing, imported),
@@ -49,7 +53,8 @@ export function createExchangeView(container, { api, attempt, project, onImporte
   return {
     show() {
       const { formats, annotators } = project();
-      fillSelect(format, formats);
+      const name = (value) => (value === REVIEW ? "judged suggestions" : value);
+      fillSelect(format, [...formats, REVIEW], format.value, name);
       fillSelect(importFormat, formats);
       const everyone = "everyone: the decision, or else the latest";
       fillSelect(who, ["", ...annotators], who.value, (name) => name || everyone);

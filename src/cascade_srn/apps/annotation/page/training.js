@@ -2,13 +2,9 @@
 
 import { createHtml, createSvg, formatCount } from "../../web/shared/dom.js";
 import { createNumbers, formatShare } from "./parts.js";
+import { createFigure, createPlot, createPrecisionFigure, SERIES } from "./plots.js";
 
 const POLL_SECONDS = 1;
-const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [640, 300, 44, 16, 14, 40];
-const SERIES = [
-  { name: "Entities", value: "ner", css: "of-entity" },
-  { name: "Relations", value: "re", css: "of-relation" },
-];
 const STATES = {
   idle: "",
   running: "Training",
@@ -94,7 +90,7 @@ function showStatus(parts, status) {
 const formatSeconds = (seconds) => (seconds < 90 ? `${Math.round(seconds ?? 0)} s` : `${Math.round(seconds / 60)} min`);
 
 /** Show the scores as a picture and as a table. */
-function showCurve(container, { curve, note }) {
+function showCurve(container, { curve, note, precision_curves: precisionCurves = [] }) {
   if (!curve.length) {
     const text =
       "After each training run, a point of the learning curve appears here: " +
@@ -117,38 +113,25 @@ function showCurve(container, { curve, note }) {
     createPicture(points),
     createHtml("p", { class: "help", id: "curve-note" }, note),
     createNumbers("Scores of all training runs, the latest first", headings, curve.toReversed().map(createRow)),
+    ...(precisionCurves.length ? createPrecisionFigure(precisionCurves) : []),
   );
 }
 
 function createPicture(points) {
   const sizes = points.map(({ n_sentences: n }) => n);
   const [least, most] = [points.length > 1 ? sizes[0] : 0, sizes.at(-1)];
-  const x = (n) => LEFT + ((WIDTH - LEFT - RIGHT) * (n - least)) / Math.max(1, most - least);
-  const y = (share) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - share);
   const latest = points.at(-1);
   const scores = `entities ${formatShare(latest.ner)}, relations ${formatShare(latest.re)}`;
-  const attributes = { role: "img", "aria-label": `F1 at ${formatCount(most, "sentence", "sentences")}: ${scores}` };
-  const svg = createSvg("svg", { class: "curve", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, ...attributes });
-  const addText = (at, height, anchor, text) => {
-    svg.append(createSvg("text", { x: at, y: height, "text-anchor": anchor }, text));
-  };
-  for (const share of [0, 0.2, 0.4, 0.6, 0.8, 1]) {
-    svg.append(createSvg("line", { class: "rule", x1: LEFT, x2: WIDTH - RIGHT, y1: y(share), y2: y(share) }));
-    addText(LEFT - 8, y(share) + 4, "end", String(100 * share));
-  }
-  const ticks = new Set([sizes[0], sizes[Math.floor((sizes.length - 1) / 2)], most]);
-  for (const n of ticks) addText(x(n), HEIGHT - BOTTOM + 18, "middle", String(n));
-  addText((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 4, "middle", "annotated sentences");
-  for (const series of SERIES) svg.append(...drawSeries(points, series, x, y));
-  const legend = SERIES.map(({ name, css }) => createHtml("li", { class: css }, name));
-  const list = createHtml("ul", { class: "curve-legend", "aria-hidden": "true" }, ...legend);
-  return createHtml("figure", { class: "curve-figure" }, svg, list);
+  const plot = createPlot(`F1 at ${formatCount(most, "sentence", "sentences")}: ${scores}`, {
+    x: { least, most, ticks: [sizes[0], sizes[Math.floor((sizes.length - 1) / 2)], most], title: "annotated sentences" },
+  });
+  for (const series of SERIES) plot.svg.append(...drawSeries(points, series, plot));
+  return createFigure(plot.svg);
 }
 
-function drawSeries(all, { value, css }, x, y) {
+function drawSeries(all, { value, css }, { x, y, place }) {
   const points = all.filter((point) => typeof point[value] === "number");
   const [low, high] = [`${value}_low`, `${value}_high`];
-  const place = (n, share) => `${x(n).toFixed(1)} ${y(share).toFixed(1)}`;
   const banded = points.filter((point) => typeof point[low] === "number" && typeof point[high] === "number");
   const upper = banded.map((point) => place(point.n_sentences, point[high]));
   const lower = banded.map((point) => place(point.n_sentences, point[low]));
