@@ -58,15 +58,15 @@ def small(source, output, model, *more):
 
 def test_a_job_with_an_error(source, model, tmp_path, engines, capsys):
     output = tmp_path / "out"
-    assert run(*small(source, output, model, "--keep", "year:int64", "--workers", "3", "--shard-timeout", "9")) == 1
+    assert run(*small(source, output, model, "--keep", "year:int64", "--workers", "3", "--shard-timeout", "9")) == 3
     shown = capsys.readouterr()
     assert shown.out.startswith("9 documents, ")
     assert "1 document in errors" in shown.out
     assert f"'{output}/relations/*.parquet'" in shown.out
     # Without a terminal, the first and the last report are lines.
     first, last = shown.err.splitlines()
-    assert first.startswith("0 of 10 documents  0 of 3 shards")
-    assert last.startswith("10 of 10 documents  3 of 3 shards")
+    assert first.startswith("0 of 10 documents (0%)  0 of 3 shards")
+    assert last.startswith("10 of 10 documents (100%)  3 of 3 shards")
     assert [row["year"] for row in rows_of(output, "documents")] == [*range(2000, 2004), *range(2005, 2010)]
     assert [row["document_id"] for row in rows_of(output, "errors")] == ["d4"]
     (engine,) = engines
@@ -82,7 +82,7 @@ def test_without_errors_the_exit_code_is_0(source, model, tmp_path, engines, cap
 def test_settings_reach_the_job(source, model, tmp_path, engines):
     options = ["--format", "jsonl", "--overlaps", "all", "--skip", "code, tables", "--batch-words", "99"]
     options += ["--keep", "year", "--threshold", "0.7", "--max-errors", "50%", "--max-attempts", "5"]
-    assert run(*small(source, tmp_path / "out", model, *options, "--threads", "2", "--id-field", "id")) == 1
+    assert run(*small(source, tmp_path / "out", model, *options, "--threads", "2", "--id-field", "id")) == 3
     found = JobFolder(tmp_path / "out").read_manifest().settings
     assert found["inputs"]["keep"] == ["year"]
     assert found["thresholds"]["object"] == 0.7
@@ -110,20 +110,20 @@ def test_a_stopped_job_is_resumed(source, model, tmp_path, engines, capsys):
     engines.before = lambda shard: None
     assert run("corpus", "verify", tmp_path / "out") == 1
     assert "not complete" in capsys.readouterr().out
-    assert run(*small(source, tmp_path / "out", model, "--resume")) == 1
+    assert run(*small(source, tmp_path / "out", model, "--resume")) == 3
     assert len(engines[1].processed) == 3 - len(engines[0].processed)
     capsys.readouterr()
-    assert run(*small(source, tmp_path / "out", model, "--resume")) == 1
+    assert run(*small(source, tmp_path / "out", model, "--resume")) == 3
     assert "finished before" in capsys.readouterr().out
 
 
 def test_tasks_of_an_array(source, model, tmp_path, engines, capsys):
-    assert run(*small(source, tmp_path / "out", model, "--array", "1/2")) == 1
+    assert run(*small(source, tmp_path / "out", model, "--array", "1/2")) == 3
     assert "not finished yet" in capsys.readouterr().out
     assert run(*small(source, tmp_path / "out", model, "--array", "0/2")) == 0
     assert "DuckDB" in capsys.readouterr().out
     assert run("corpus", "verify", tmp_path / "out") == 0
-    assert run(*small(source, tmp_path / "whole", model)) == 1
+    assert run(*small(source, tmp_path / "whole", model)) == 3
     assert fingerprints(tmp_path / "out") == fingerprints(tmp_path / "whole")
 
 

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from cascade_srn.apps.corpus.sample import Estimate
     from cascade_srn.config import Thresholds
 
-SOME_FAILED = NOT_CORRECT = 1
+NOT_CORRECT = 1
+# Not 1, with which Python and Ray end a process that did not finish its job.
+SOME_FAILED = 3
 ENGINES = ("local", "ray")
 _EXAMPLES = """Examples:
 
@@ -111,7 +113,10 @@ def run(
     threads: Annotated[
         int | None, typer.Option(help="CPU threads of each worker. Default: the cores divided by the workers.", min=1)
     ] = None,
-    shard_documents: Annotated[int, typer.Option(help="Maximum number of documents in a shard.", min=1)] = 1000,
+    shard_documents: Annotated[
+        int | None,
+        typer.Option(help="Maximum number of documents in a shard. Default: shards of about 30 seconds.", min=1),
+    ] = None,
     limit: Annotated[int | None, typer.Option(help="Process only the first N documents.", min=1)] = None,
     max_errors: Annotated[
         str | None,
@@ -142,7 +147,7 @@ def run(
     """Extract entities and relations from a corpus of any size.
 
     The job can be killed at any moment and continued with --resume. The result is the same for any number of workers.
-    Documents that cannot be used are in the errors table, and the exit code is then 1.
+    Documents that cannot be used are in the errors table, and the exit code is then 3.
     """
     from cascade_srn.apps.corpus import CorpusSettings, InputSettings
     from cascade_srn.apps.corpus import run as run_job
@@ -346,20 +351,19 @@ def _format_report(report: JobReport, output: str, format: str) -> str:
 
 
 def _format_status(report: StatusReport) -> str:
-    from cascade_srn.apps.corpus.progress import with_number
+    from cascade_srn.apps.corpus.progress import format_rate, with_number
     from cascade_srn.runs.display import duration
 
     holder = f" ({report.holder})" if report.holder else ""
-    share = report.n_rows_done / report.n_rows if report.n_rows else 1.0
     lines = [
         f"state: {report.state}{holder}",
         f"shards: {report.n_shards_done:,} of {report.n_shards:,}",
-        f"documents: {report.n_rows_done:,} of {report.n_rows:,} ({share:.1%})",
+        f"documents: {report.n_rows_done:,} of {report.n_rows:,} ({report.share_done:.1%})",
         f"errors: {report.n_errors:,}",
     ]
     lines += [f"  {number:,} x {reason}" for reason, number in report.reasons]
     if report.documents_per_second is not None:
-        lines.append(f"rate: {report.documents_per_second:,.1f} documents/s")
+        lines.append(f"rate: {format_rate(report.documents_per_second)}")
     if report.state == "running" and report.seconds_left is not None:
         lines.append(f"time left: {duration(report.seconds_left)}")
     if report.state == "stopped":

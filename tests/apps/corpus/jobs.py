@@ -35,6 +35,7 @@ def texts(number, *, seed=0, n_sentences=3):
 def write_lines(path, given):
     """Write texts, or records, as JSON lines."""
     records = [{"id": f"d{n}", "text": one} if isinstance(one, str) else one for n, one in enumerate(given)]
+    path.parent.mkdir(exist_ok=True)
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     return path
 

@@ -3,7 +3,7 @@ import json
 import os
 import shutil
 import signal
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 from tests.apps.corpus.jobs import (
@@ -24,6 +24,7 @@ from cascade_srn.apps.corpus import writing
 from cascade_srn.apps.corpus.engine import JobError
 from cascade_srn.apps.corpus.job import JobInterrupted, run
 from cascade_srn.apps.corpus.manifest import JobFolder
+from cascade_srn.apps.corpus.tables import TABLES
 from cascade_srn.errors import CascadeError, ConfigError
 
 FINISHED = ["documents", "entities", "errors", "manifest.json", "relations", "shards"]
@@ -117,7 +118,7 @@ def test_an_error_before_the_first_shard_leaves_nothing(source, model, tmp_path)
     assert members(tmp_path / "out") == []
 
 
-@pytest.mark.parametrize("damage", ["truncate", "remove", "record", "half"])
+@pytest.mark.parametrize("damage", ["truncate", "remove", "record", "half", "documents", "relations", "n_words"])
 def test_damaged_shards_are_done_again(source, model, tmp_path, undisturbed, damage):
     out = tmp_path / "out"
     run_here(source, out, model)
@@ -129,12 +130,47 @@ def test_damaged_shards_are_done_again(source, model, tmp_path, undisturbed, dam
         victim.unlink()
     elif damage == "half":
         record.write_text(record.read_text()[:50])
+    elif damage != "record":  # a wrong count
+        values = json.loads(record.read_text())
+        counts = values if damage == "n_words" else values["rows"]
+        counts[damage] += 1
+        record.write_text(json.dumps(values))
     else:
         record.unlink()
     report, processed = run_here(source, out, model, resume=True)
     assert processed == [victim.stem]
     assert report.is_finished
     assert fingerprints(out) == undisturbed
+
+
+@pytest.mark.parametrize("name", ["documents", "words"])
+def test_wrong_counts_of_a_finished_job_are_repaired(source, model, tmp_path, name):
+    run_here(source, tmp_path / "out", model)
+    folder = JobFolder(tmp_path / "out")
+    manifest = folder.read_manifest()
+    folder.write_manifest(replace(manifest, counts={**manifest.counts, name: 99}))
+    assert run_here(source, tmp_path / "out", model, resume=True)[1] == []
+    assert folder.read_manifest() == manifest
+
+
+def test_the_content_does_not_depend_on_the_measured_size_of_shards(model, tmp_path, monkeypatch):
+    """Ids repeat in the small files. The sizes are those of three machines."""
+    monkeypatch.setattr("cascade_srn.apps.corpus.shards.UNIT_BYTES", 1500)
+    for at, number in enumerate((25, 2, 1, 3, 9, 2)):
+        write_lines(tmp_path / "in" / f"{at}.jsonl", texts(number, seed=at))
+    (tmp_path / "in" / "z.txt").write_text("We train a parser.")
+    found = []
+    for number, size in enumerate((1500, 3000, 12000)):
+        monkeypatch.setattr(jobs, "find_shard_size", lambda *args, size=size: replace(args[2].inputs, shard_bytes=size))
+        report, _ = run_here(tmp_path / "in", out := tmp_path / f"out{number}", model, shard_documents=None)
+        tables = {table: [{**row, "shard": ""} for row in rows_of(out, table)] for table in TABLES}
+        found.append((report.rows, tables))
+        # A job is resumed with its own size.
+        monkeypatch.setattr(jobs, "find_shard_size", None)
+        assert run_here(tmp_path / "in", out, model, shard_documents=None, resume=True)[0].n_shards == report.n_shards
+        assert JobFolder(out).read_manifest().settings["inputs"]["shard_bytes"] == size
+    assert found[0] == found[1] == found[2]
+    assert any(":" in row["document_id"] for row in found[0][1]["documents"])
 
 
 def test_a_worker_that_outlives_its_driver_cannot_change_the_output(source, model, tmp_path, undisturbed):

@@ -8,6 +8,7 @@ from cascade_srn.apps.corpus.manifest import JobFolder, Manifest, model_checksum
 from cascade_srn.apps.corpus.settings import CorpusSettings
 from cascade_srn.apps.corpus.shards import InputFile, Shard, ShardResult
 from cascade_srn.errors import ConfigError
+from cascade_srn.storage.files import checksum
 
 FILES = (
     InputFile("/data/a.jsonl", "jsonl", 5, 100, "aa", "a.jsonl"),
@@ -76,17 +77,18 @@ def test_a_shard_is_finished_if_its_files_match_its_record(tmp_path):
     folder = JobFolder(tmp_path)
     folder.write_manifest(describe(tmp_path))
     folder.make_folders()
-    (tmp_path / "documents" / "x").write_bytes(b"abc")
-    sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    record = ShardResult(
-        SHARDS[0].id, {"documents": 4, "entities": 0, "relations": 0, "errors": 0}, {"documents/x": sha256}, 1, 1, 0.5
-    )
-    (tmp_path / "shards" / f"{SHARDS[0].id}.json").write_text(record_text(record))
+    (table := tmp_path / "documents" / f"{SHARDS[0].id}.jsonl").write_bytes(b"{}\n" * 4)
+    files = {f"documents/{table.name}": checksum(table)}
+    record = ShardResult(SHARDS[0].id, {"documents": 4, "entities": 0, "relations": 0, "errors": 0}, files, 1, 1, 0.5)
+    (path := tmp_path / "shards" / f"{SHARDS[0].id}.json").write_text(record_text(record))
     assert list(folder.finished(SHARDS, check=True)) == [(SHARDS[0], record)]
-    (tmp_path / "documents" / "x").write_bytes(b"abd")
+    path.write_text(record_text(replace(record, rows={**record.rows, "documents": 3, "errors": 1})))
+    assert list(folder.finished(SHARDS, check=True)) == []
+    path.write_text(record_text(record))
+    table.write_bytes(b"[]\n" * 4)
     assert list(folder.finished(SHARDS, check=True)) == []
     assert list(folder.finished(SHARDS)) == [(SHARDS[0], record)]
-    (tmp_path / "documents" / "x").unlink()
+    table.unlink()
     assert list(folder.finished(SHARDS, check=True)) == []
     folder.remove_unfinished(SHARDS)
     assert list(folder.finished(SHARDS)) == []

@@ -1,10 +1,11 @@
 from itertools import pairwise
+from unittest import mock
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cascade_srn.apps.corpus.inputs import InputSettings, RowReader, find_input_files
-from cascade_srn.apps.corpus.shards import InputFile, Shard, plan_shards
+from cascade_srn.apps.corpus.shards import InputFile, Shard, plan_shards, unit_sizes
 
 SIZES = st.lists(st.lists(st.integers(0, 30), max_size=20), max_size=8)
 
@@ -15,7 +16,7 @@ def make_files(sizes, settings):
     for at, rows in enumerate(sizes):
         blocks, count, size, offset = [], 0, 0, 0
         for row, n_bytes in enumerate(rows):
-            if not blocks or count == settings.shard_documents or size + n_bytes > settings.shard_bytes:
+            if not blocks or count == settings.max_documents or size + n_bytes > settings.unit_bytes:
                 blocks.append((row, offset, row))
                 count = size = 0
             count, size, offset = count + 1, size + n_bytes, offset + n_bytes
@@ -48,6 +49,20 @@ def test_two_shards_in_a_row_do_not_fit_into_one(sizes, shard_documents, shard_b
         at, first, stop = after.parts[0]
         n_bytes = sum(sum(sizes[at][first:stop]) for at, first, stop in (*before.parts, (at, first, stop)))
         assert before.n_rows + stop - first > shard_documents or n_bytes > shard_bytes
+
+
+@given(SIZES, st.lists(st.integers(20, 200), min_size=2, max_size=3), st.none() | st.integers(1, 40))
+def test_units_do_not_depend_on_the_size_of_shards(sizes, measured, limit):
+    with mock.patch("cascade_srn.apps.corpus.shards.UNIT_BYTES", 20):
+        files, found = make_files(sizes, InputSettings()), []
+        for shard_bytes in measured:
+            settings = InputSettings(shard_bytes=shard_bytes, limit=limit)
+            shards = plan_shards(files, settings)
+            units = [unit_sizes(shard, files, settings) for shard in shards]
+            assert [sum(unit) for unit in units] == [shard.n_rows for shard in shards]
+            assert all(len(unit) == 1 for shard, unit in zip(shards, units, strict=True) if len(shard.parts) > 1)
+            found.append([size for unit in units for size in unit])
+        assert all(one == found[0] for one in found)
 
 
 @given(st.lists(st.lists(st.text("ab", max_size=20), max_size=9), min_size=1, max_size=4).filter(any))

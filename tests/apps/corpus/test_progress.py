@@ -76,6 +76,15 @@ def test_documents_of_a_running_shard_count():
     assert "75 s left" in row.line
 
 
+def test_a_long_document_shows_how_far_it_is():
+    view = ProgressView()
+    for part, seconds in ((0.0, 0.0), (0.1, 30.0), (0.2, 60.0), (0.3, 90.0)):
+        done = replace(report(0, seconds), n_documents=1, n_part=part, n_words=int(1e5 * part))
+        row = view.add(done)
+    assert row.line.startswith("0 of 1 documents (30%)  ")
+    assert "0.2 documents/min  333 words/s  4 min left" in row.line
+
+
 def test_a_worker_counts_the_rows_of_its_shard(tmp_path, monkeypatch):
     monkeypatch.setattr("cascade_srn.apps.corpus.progress.COUNT_SECONDS", 0.0)
     scratch = tmp_path / ".run-1.tmp"
@@ -86,10 +95,10 @@ def test_a_worker_counts_the_rows_of_its_shard(tmp_path, monkeypatch):
     for n_sentences, n_rows in ((5, 2), (10, 4), (20, 8)):
         progress.update(n_sentences)
         assert count_running(tmp_path, {"00000-a"}).n_rows == n_rows
-    progress.begin(4, 200, 10)
+    progress.begin(1, 200, 10)
     progress.update(25)
     count = count_running(tmp_path, {"00000-a", "00001-b"})
-    assert (count.n_rows, count.n_words) == (10, 500)
+    assert (count.n_rows, count.n_words) == (8.5, 500)
     assert count_running(tmp_path, {"00001-b"}).n_rows == 0
 
 

@@ -121,8 +121,7 @@ def test_a_repeated_and_a_lost_row(tables):
     pq.write_table(pa.concat_tables([table.slice(0, len(table) - 1), table.slice(0, 1)]), path)
     write_record(tables, "documents")
     report = verify(tables)
-    assert report.n_problems == 1
-    assert path.stem in report.problems[0]
+    assert f"rows of the input are missing or repeated in shard {path.stem}" in report.problems
 
 
 def test_a_file_that_is_no_table(output):
@@ -139,12 +138,22 @@ def test_another_number_of_rows_than_in_the_record(tables, table):
     assert any(problem.startswith(table) for problem in verify(tables).problems)
 
 
+@pytest.mark.parametrize("name", ["n_words", "n_sentences"])
+def test_other_words_than_in_the_record(tables, name):
+    number = json.loads(first(tables, "shards").read_text(encoding="utf-8"))[name]
+    write_record(tables, "documents", **{name: number + 1})
+    documents, manifest = verify(tables).problems
+    assert documents.startswith(f"documents has {number} {name.removeprefix('n_')} of shard")
+    assert manifest.startswith("manifest.json has other counts")
+
+
 def test_fewer_rows_than_the_input(tables):
     path = first(tables, "documents")
     pq.write_table(pq.read_table(path).slice(1), path)
     rows = json.loads(first(tables, "shards").read_text(encoding="utf-8"))["rows"]
     write_record(tables, "documents", rows=rows | {"documents": rows["documents"] - 1})
-    assert verify(tables).n_problems == 2  # the shard, and the counts of the manifest
+    # The words, the sentences and the rows of the shard, and the counts of the manifest.
+    assert [problem.split()[0] for problem in verify(tables).problems] == [*["documents"] * 2, "shard", "manifest.json"]
 
 
 def test_other_files(tables):

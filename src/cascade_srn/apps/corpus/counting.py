@@ -29,7 +29,7 @@ class CountedFile:
 
 
 class _Cutter:
-    """Cuts the rows of a file into blocks within the bounds of a shard."""
+    """Cuts the rows of a file into blocks within the bounds of a unit."""
 
     def __init__(self, settings: InputSettings) -> None:
         self._settings = settings
@@ -40,7 +40,7 @@ class _Cutter:
     def add(self, row: int, offset: int, line: int, n_bytes: int) -> None:
         """Add a row that starts at an offset, after a number of lines."""
         settings = self._settings
-        full = self._rows == settings.shard_documents or self._bytes + n_bytes > settings.shard_bytes
+        full = self._rows == settings.max_documents or self._bytes + n_bytes > settings.unit_bytes
         if not self.blocks or full:
             self.blocks.append((row, offset, line))
             self._rows = self._bytes = 0

@@ -16,6 +16,7 @@ from cascade_srn.apps.corpus.local import LocalEngine
 from cascade_srn.apps.corpus.manifest import JobFolder, Manifest, model_checksum
 from cascade_srn.apps.corpus.progress import JobProgress, count_running
 from cascade_srn.apps.corpus.ray import RayEngine
+from cascade_srn.apps.corpus.sample import find_shard_size
 from cascade_srn.apps.corpus.settings import CorpusSettings, JobSpec
 from cascade_srn.apps.corpus.shards import Shard, ShardResult, Totals, plan_shards
 from cascade_srn.apps.corpus.worker import write_failed_shard, write_unreadable_shard
@@ -32,6 +33,8 @@ _MIN_DOCUMENTS = 100
 _READ_SECONDS = 600.0
 # Seconds that a task of an array waits for others to write or compare the manifest, and between two attempts.
 _ARRAY_SECONDS, _ARRAY_INTERVAL = 600.0, 0.5
+# Number of documents in a shard of an array, if none is given.
+_ARRAY_DOCUMENTS = 250
 
 Addresses = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -131,10 +134,11 @@ def run(
         if array is None:
             stack.enter_context(folder.lock())
             folder.refuse_array()
-        manifest, job = _plan(inputs, folder, find_model(model), settings, root)
+        settings = _with_known_size(folder, settings, is_array=array is not None)
+        manifest, job = _plan(inputs, folder, find_model(model), settings, root, getattr(engine, "workers", workers))
         # Tasks of an array plan at the same time, and lock the folder only to write or compare the manifest.
         with nullcontext() if array is None else _waiting_for_lock(folder):
-            is_new = _write_or_compare(folder, manifest, settings, resume=resume)
+            is_new = _write_or_compare(folder, manifest, job.settings, resume=resume)
             if array is not None:
                 stack.enter_context(folder.lock_array(task))
         shards = manifest.shards if array is None else manifest.shards[array[0] :: array[1]]
@@ -186,10 +190,31 @@ def _exists(folder: JobFolder) -> ConfigError:
     )
 
 
+def _with_known_size(folder: JobFolder, settings: CorpusSettings, *, is_array: bool) -> CorpusSettings:
+    """Take the size of shards from the job that is resumed. It is fixed for an array, whose tasks plan separately."""
+    if settings.inputs.shard_documents is not None:
+        return settings
+    if folder.is_begun:
+        known = folder.read_manifest().settings["inputs"]
+        size = {name: known[name] for name in ("shard_documents", "shard_bytes")}
+    elif is_array:
+        size = {"shard_documents": _ARRAY_DOCUMENTS}
+    else:
+        return settings
+    return replace(settings, inputs=replace(settings.inputs, **size))
+
+
 def _plan(
-    inputs: Addresses, folder: JobFolder, model: Path, settings: CorpusSettings, root: str | None
+    inputs: Addresses,
+    folder: JobFolder,
+    model: Path,
+    settings: CorpusSettings,
+    root: str | None,
+    workers: int | str,
 ) -> tuple[Manifest, JobSpec]:
     files = find_input_files(inputs, settings.inputs, skip=str(folder.path), root=root)
+    if not folder.is_begun:
+        settings = replace(settings, inputs=find_shard_size(files, model, settings, workers))
     shards = plan_shards(files, settings.inputs, mixed=root is None)
     manifest = Manifest.describe(files, model, model_checksum(model), settings, shards)
     job = JobSpec(
@@ -339,8 +364,6 @@ class _Run:
     def _finish(self, *, was_finished: bool = False) -> JobReport:
         """Write the final counts if all shards of the job are finished, those of other tasks included."""
         manifest = self.folder.read_manifest()
-        if manifest.counts is not None:
-            return self._report(is_finished=True, was_finished=was_finished)
         totals = Totals()
         for _, record in self.folder.finished(manifest.shards):
             totals.add(record)
@@ -350,8 +373,9 @@ class _Run:
             raise JobError(
                 f"the input has {manifest.n_rows} rows, but the tables have {totals.n_rows}", "Verify the output folder"
             )
-        with nullcontext() if not self.task else _waiting_for_lock(self.folder):
-            self.folder.write_manifest(replace(manifest, counts=totals.counts()))
+        if manifest.counts != totals.counts():
+            with nullcontext() if not self.task else _waiting_for_lock(self.folder):
+                self.folder.write_manifest(replace(manifest, counts=totals.counts()))
         return self._report(is_finished=True, was_finished=was_finished)
 
     def _report(self, *, is_finished: bool = False, was_finished: bool = False) -> JobReport:
@@ -375,12 +399,14 @@ class _Run:
             return
         done, before = self.totals, self.before
         running = count_running(self.folder.path, pending)
+        n_done = done.n_rows + running.n_rows
         self.progress(
             JobProgress(
                 n_shards=len(self.shards),
                 n_shards_done=done.n_shards,
                 n_documents=sum(shard.n_rows for shard in self.shards),
-                n_documents_done=done.n_rows + running.n_rows,
+                n_documents_done=int(n_done),
+                n_part=n_done % 1,
                 n_words=done.n_words - before.n_words + running.n_words,
                 n_sentences=done.n_sentences - before.n_sentences,
                 n_errors=done.rows["errors"],

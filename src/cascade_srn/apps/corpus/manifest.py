@@ -186,17 +186,46 @@ class JobFolder(OutputFolder):
         """Yield the shards that have a record, with their records. With ``check``, compare their files as well."""
         for shard in shards:
             record = self.read_record(shard.id)
-            if record is not None and (not check or self.matches(record)):
+            if record is not None and (not check or self._matches(shard, record)):
                 yield shard, record
 
-    def matches(self, record: ShardResult) -> bool:
-        """Return whether the files of a shard are there and match the checksums in its record."""
+    def _matches(self, shard: Shard, record: ShardResult) -> bool:
+        """Return whether the files of a shard are there and have the checksums and the counts of its record."""
+        known = {**record.rows, "words": record.n_words, "sentences": record.n_sentences}
         try:
-            return bool(record.sha256) and all(
-                checksum(self.path / name) == known for name, known in record.sha256.items()
+            return (
+                record.shard == shard.id
+                and record.rows["documents"] + record.rows["errors"] == shard.n_rows
+                and bool(record.sha256)
+                and all(checksum(self.path / name) == sha256 for name, sha256 in record.sha256.items())
+                and known.items() >= self.count_rows(record.sha256).items()
             )
-        except OSError:
+        except (OSError, ValueError, KeyError):  # a file is missing, or is no table
             return False
+
+    def count_rows(self, names: Iterable[str]) -> dict[str, int]:
+        """Return what the files of a shard have: rows by table, and for Parquet words and sentences.
+
+        Raises:
+            OSError: If a file cannot be read.
+            ValueError: If a file is not a table.
+        """
+        counts = {}
+        for name in names:
+            path, table = self.path / name, name.split("/", maxsplit=1)[0]
+            if path.suffix == ".jsonl":
+                with path.open("rb") as lines:
+                    counts[table] = sum(1 for _ in lines)
+                continue
+            import pyarrow.compute as pc
+            import pyarrow.parquet as pq
+
+            counts[table] = pq.read_metadata(path).num_rows
+            if table == "documents":
+                columns = pq.read_table(path, columns=["n_words", "sentences"])
+                counts["words"] = pc.sum(columns["n_words"]).as_py() or 0
+                counts["sentences"] = pc.sum(pc.list_value_length(columns["sentences"])).as_py() or 0
+        return counts
 
     def remove_unfinished(self, shards: Iterable[Shard]) -> None:
         """Remove what killed workers left of shards, so that no reader sees their rows twice or without a record."""

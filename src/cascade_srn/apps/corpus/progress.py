@@ -33,7 +33,7 @@ _SUFFIX = ".progress"
 class RunningCount:
     """How far workers are in shards that they have not finished."""
 
-    n_rows: int = 0
+    n_rows: float = 0.0  # a long document counts by its sentences
     n_words: int = 0
     documents_per_second: float = 0.0
 
@@ -62,16 +62,15 @@ class ShardProgress:
             return
         self._written = now
         share = min(1.0, max(0, n_sentences - self._done[2]) / max(1, self._part[2]))
-        rows, words, _ = (a + int(share * b) for a, b in zip(self._done, self._part, strict=True))
+        rows, words, _ = (a + share * b for a, b in zip(self._done, self._part, strict=True))
         # A driver that has ended has removed the folder.
         with suppress(OSError):
-            self._path.write_text(json.dumps([rows, words, now - self._started]), encoding="utf-8")
+            self._path.write_text(json.dumps([rows, int(words), now - self._started]), encoding="utf-8")
 
 
 def count_running(output: Path, shards: Collection[str]) -> RunningCount:
     """Return how far workers are in the shards with these ids."""
-    n_rows = n_words = 0
-    rate = 0.0
+    n_rows, n_words, rate = 0.0, 0, 0.0
     for path in output.glob(f"{SCRATCH}*/*{_SUFFIX}"):
         if path.stem in shards:
             with suppress(OSError, ValueError):  # it is being written
@@ -99,6 +98,12 @@ class JobProgress:
     n_workers: int  # Number of workers that are alive
     seconds: float  # Time since the first worker started
     n_documents_before: int = 0  # Number of rows that were done when this process started
+    n_part: float = 0.0  # What running documents are done in addition, by their sentences, below 1
+
+    @property
+    def n_done(self) -> float:
+        """Number of rows that are done, with the part of those that are running."""
+        return self.n_documents_done + self.n_part
 
 
 @dataclass(frozen=True)
@@ -123,11 +128,12 @@ class ProgressView:
     def add(self, progress: JobProgress) -> ProgressRow:
         """Add a report, and return the row that a display shows: a bar on a terminal, or a line in a log."""
         is_first = not self._reports
-        if is_first or progress.n_documents_done > self._reports[-1].n_documents_done:
+        if is_first or progress.n_done > self._reports[-1].n_done:
             self._reports.append(progress)
         figures = self._format(progress)
         line = (
-            f"{progress.n_documents_done:,} of {progress.n_documents:,} documents  "
+            f"{progress.n_documents_done:,} of {progress.n_documents:,} documents "
+            f"({progress.n_done / max(1, progress.n_documents):.0%})  "
             f"{progress.n_shards_done:,} of {progress.n_shards:,} shards  {figures}"
         )
         # A log says at once what is to be done, and that it is finished.
@@ -146,8 +152,8 @@ class ProgressView:
         seconds = progress.seconds - first.seconds
         if seconds <= 0:
             return Rates(0.0, 0.0, None)
-        documents = (progress.n_documents_done - first.n_documents_done) / seconds
-        left = progress.n_documents - progress.n_documents_done
+        documents = (progress.n_done - first.n_done) / seconds
+        left = progress.n_documents - progress.n_done
         known = is_steady and documents > 0
         words = (progress.n_words - first.n_words) / seconds
         return Rates(documents, words, left / documents if known else None)
@@ -156,12 +162,17 @@ class ProgressView:
         rates = self.rates(progress)
         if not rates.documents_per_second:
             return "starting"
-        parts = [f"{rates.documents_per_second:,.1f} documents/s", f"{rates.words_per_second:,.0f} words/s"]
+        parts = [format_rate(rates.documents_per_second), f"{rates.words_per_second:,.0f} words/s"]
         if rates.seconds_left is not None:
             parts.append(f"{duration(rates.seconds_left)} left")
         parts.append(with_number(progress.n_errors, "error"))
         parts.append(with_number(progress.n_workers, "worker"))
         return "  ".join(parts)
+
+
+def format_rate(rate: float) -> str:
+    """Return documents per second as text, or per minute if there are few."""
+    return f"{rate:,.1f} documents/s" if rate >= 1 else f"{60 * rate:,.1f} documents/min"
 
 
 def with_number(number: int, noun: str) -> str:
@@ -185,6 +196,7 @@ class StatusReport:
     reasons: tuple[tuple[str, int], ...]  # The most frequent reasons of errors, with their numbers
     documents_per_second: float | None  # Rate of the latest shards; None if it is not known
     seconds_left: float | None  # Estimated time of the remaining documents; None if it is not known
+    share_done: float  # Share of the rows that is done, with the part of long documents that are running
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -217,15 +229,16 @@ def status(output: str | Path) -> StatusReport:
         running = count_running(folder.path, {shard.id for shard in manifest.shards} - done)
     rate = _rate(times) or running.documents_per_second or None
     is_done = totals.n_shards == len(manifest.shards)
-    n_rows_done = totals.n_rows + running.n_rows
-    left = 0.0 if is_done else None if rate is None else (manifest.n_rows - n_rows_done) / rate
+    n_done = totals.n_rows + running.n_rows
+    left = 0.0 if is_done else None if rate is None else (manifest.n_rows - n_done) / rate
     return StatusReport(
         state="running" if holder else "finished" if is_done else "stopped",
         holder=holder,
         n_shards=len(manifest.shards),
         n_shards_done=totals.n_shards,
         n_rows=manifest.n_rows,
-        n_rows_done=n_rows_done,
+        n_rows_done=int(n_done),
+        share_done=n_done / max(1, manifest.n_rows),
         n_errors=totals.rows["errors"],
         n_words=totals.n_words + running.n_words,
         n_sentences=totals.n_sentences,

@@ -1,20 +1,29 @@
-"""Estimate the time of a corpus job from a short sample. Nothing is written."""
+"""Measure a corpus job with a short sample: its time, and the size of its shards. Nothing is written."""
 
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from cascade_srn.apps.corpus.inputs import RowReader, find_input_files
 from cascade_srn.apps.corpus.settings import CorpusSettings
-from cascade_srn.apps.corpus.shards import InputFile, InputRow, Shard, plan_shards
-from cascade_srn.runtime.device import choose_slots
+from cascade_srn.apps.corpus.shards import UNIT_BYTES, InputFile, InputRow, InputSettings, Shard, plan_shards
+from cascade_srn.errors import CascadeError
+from cascade_srn.runs.children import call_once
+from cascade_srn.runtime.device import Slot, choose_slots, find_devices
 from cascade_srn.storage.bundled import find_model
 
 # Number of documents of the sample. A GPU is only busy with larger batches.
 _N_SAMPLED, _N_SAMPLED_ON_GPU = 48, 768
 _N_WARMUP = 8
+# Seconds that a shard should take, and the sample for that: its documents, their length, and its time at most. Inputs
+# of less than so many units have the smallest shards. A measurement would take longer than what it can save.
+_SHARD_SECONDS = 30.0
+_N_TIMED, _N_CHARACTERS, _TIMED_SECONDS, _TIMEOUT = 64, 4000, 2.0, 60.0
+_MIN_UNITS = 16
 
 
 @dataclass(frozen=True)
@@ -71,7 +80,8 @@ def estimate(
     settings = settings or CorpusSettings()
     folder = find_model(model if model is None else os.fspath(model))
     files = find_input_files(inputs, settings.inputs, skip=output)
-    shards = plan_shards(files, settings.inputs)
+    sized = find_shard_size(files, folder, settings, workers)
+    shards = plan_shards(files, sized)
     slots = choose_slots(workers, settings.device, settings.threads, model=folder, n_shards=len(shards))
     n_sampled = _N_SAMPLED if slots[0].device == "cpu" else _N_SAMPLED_ON_GPU
     rows = sample_rows(files, shards, settings, n_sampled)
@@ -81,14 +91,7 @@ def estimate(
 
     with using_threads(slots[0].n_threads, folder, slots[0].device, settings.precision):
         started = time.perf_counter()
-        extractor = Extractor.from_pretrained(
-            folder,
-            device=slots[0].device,
-            precision=settings.precision,
-            overlaps=settings.overlaps,
-            constraints=settings.constraints,
-            skip=settings.skip,
-        )
+        extractor = Extractor.from_pretrained(folder, device=slots[0].device, **_extractor_options(settings))
         load_seconds = time.perf_counter() - started
         texts = [row.text for row in rows if row.text is not None]
         options: dict[str, Any] = {"batch_words": settings.batch_words, "thresholds": settings.thresholds}
@@ -112,6 +115,64 @@ def estimate(
         seconds_per_document=seconds / len(rows),
         load_seconds=load_seconds,
     )
+
+
+def _extractor_options(settings: CorpusSettings) -> dict[str, Any]:
+    return {name: getattr(settings, name) for name in ("precision", "overlaps", "constraints", "skip")}
+
+
+def find_shard_size(
+    files: Sequence[InputFile], model: Path, settings: CorpusSettings, workers: int | str
+) -> InputSettings:
+    """Return the settings of the input with a size of shards that takes a worker about 30 seconds.
+
+    The size is a power of two of units, so that small differences of speed do not change it. On a GPU, 1,000 documents
+    take a few seconds, and nothing is measured.
+    """
+    inputs = settings.inputs
+    if inputs.shard_documents is not None:
+        return inputs
+    if settings.device not in ("auto", "cpu") or find_devices(settings.device, model) != ["cpu"]:
+        return replace(inputs, shard_documents=inputs.max_documents)
+    size, n_bytes = inputs.unit_bytes, sum(file.blocks[-1][1] for file in files)
+    if n_bytes >= _MIN_UNITS * UNIT_BYTES:
+        slot = choose_slots(workers, "cpu", settings.threads, model=model, n_shards=n_bytes // UNIT_BYTES)[0]
+        part = (next(at for at, file in enumerate(files) if file.n_rows), 0, _N_TIMED)
+        try:
+            with TemporaryDirectory() as folder:
+                rate = call_once(
+                    _bytes_per_second, files, part, model, settings, slot, log=Path(folder, "log"), timeout=_TIMEOUT
+                )
+        except CascadeError:
+            rate = 0.0  # The workers will have the same problem, and report it.
+        while size * 2 <= min(inputs.shard_bytes, rate * _SHARD_SECONDS):
+            size *= 2
+    return replace(inputs, shard_bytes=size)
+
+
+def _bytes_per_second(
+    files: Sequence[InputFile], part: tuple[int, int, int], model: Path, settings: CorpusSettings, slot: Slot
+) -> float:
+    """Return the speed of a worker with the first documents, for at most some seconds. It runs in a process."""
+    from cascade_srn.extractor import Extractor
+    from cascade_srn.runtime.device import set_threads
+
+    set_threads(slot.n_threads, model, slot.device, settings.precision)
+    extractor = Extractor.from_pretrained(model, device=slot.device, **_extractor_options(settings))
+    at, first, stop = part
+    with RowReader(files, settings.inputs) as reader:
+        rows = list(reader.read(Shard("sample", ((at, first, min(stop, files[at].n_rows)),))))
+    texts = [row.text[:_N_CHARACTERS] for row in rows if row.text]
+    options: dict[str, Any] = {"on_error": "skip", "thresholds": settings.thresholds}
+    for _ in extractor.stream(texts[:1], **options):  # prepares the model
+        pass
+    started, n_bytes, seconds = time.perf_counter(), 0, 0.0
+    for number in range(0, len(texts), _N_WARMUP):
+        some = texts[number : number + _N_WARMUP]
+        n_bytes += sum(len(document.text.encode("utf-8", "replace")) for document in extractor.stream(some, **options))
+        if (seconds := time.perf_counter() - started) > _TIMED_SECONDS:
+            break
+    return n_bytes / seconds if seconds else 0.0
 
 
 def sample_rows(

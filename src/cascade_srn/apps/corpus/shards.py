@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -13,6 +13,11 @@ from cascade_srn.errors import ConfigError
 from cascade_srn.inputs.fields import DEFAULT_ID, KEPT_TYPES
 from cascade_srn.inputs.find import RECORD_FORMATS
 from cascade_srn.storage.files import check_encoding
+
+MAX_DOCUMENTS = 1000
+"""Largest number of documents in a shard, if none is given."""
+UNIT_BYTES = 64 << 10
+"""Largest size of a unit of records, if the size of shards is measured."""
 
 _Part = tuple[int, int, int]
 
@@ -29,7 +34,7 @@ class InputSettings(Settings):
             type such as "year:int64". Types are string, int64, float64 and bool. Without one, columns of Parquet keep
             their type, and others are strings.
         format: Format of all files: "jsonl", "parquet", "csv", "tsv" or "text". Guessed for each file if None.
-        shard_documents: Largest number of documents in a shard.
+        shard_documents: Largest number of documents in a shard. None: shards of about 30 seconds, by a measurement.
         shard_bytes: Largest size of the records of a shard, in bytes, unless a single record is larger.
         limit: Number of rows to read from the start of the input; None for all.
         encoding: Encoding of the text; None for UTF-8, or that of a byte-order mark.
@@ -39,7 +44,7 @@ class InputSettings(Settings):
     id_field: str | None = None
     keep: tuple[str, ...] = ()
     format: str | None = None
-    shard_documents: int = 1000
+    shard_documents: int | None = None
     shard_bytes: int = 4 << 20
     limit: int | None = None
     encoding: str | None = None
@@ -49,7 +54,8 @@ class InputSettings(Settings):
         object.__setattr__(self, "keep", tuple(self.keep))
         if self.format is not None:
             require_choice("format", self.format, RECORD_FORMATS, option="input_format")
-        require_range("shard_documents", self.shard_documents, 1, option="shard_documents")
+        if self.shard_documents is not None:
+            require_range("shard_documents", self.shard_documents, 1, option="shard_documents")
         require_range("shard_bytes", self.shard_bytes, 1, option="shard_bytes")
         if self.limit is not None:
             require_range("limit", self.limit, 1, option="limit")
@@ -63,6 +69,16 @@ class InputSettings(Settings):
                     option="keep",
                 )
             taken.add(name.casefold())
+
+    @property
+    def max_documents(self) -> int:
+        """Largest number of documents in a shard."""
+        return MAX_DOCUMENTS if self.shard_documents is None else self.shard_documents
+
+    @property
+    def unit_bytes(self) -> int:
+        """Largest size of a unit of records, which is the smallest shard. See :func:`plan_shards`."""
+        return self.shard_bytes if self.shard_documents is not None else min(UNIT_BYTES, self.shard_bytes)
 
     @property
     def kept(self) -> dict[str, str | None]:
@@ -128,7 +144,7 @@ class Shard:
     @property
     def n_rows(self) -> int:
         """Number of rows of the input."""
-        return sum(stop - first for _, first, stop in self.parts)
+        return _n_rows(self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,37 +203,65 @@ def plan_shards(files: Sequence[InputFile], settings: InputSettings, *, mixed: b
     The rows stay in order. A file above the bounds is cut by the blocks that were found when it was counted. Files and
     last blocks below the bounds are packed together. The same files and settings always give the same shards.
 
+    If the size of shards is measured, blocks are first packed into units of a fixed size. A shard has one unit, or
+    several of one file or of text files. Ids of documents depend on their unit only, and so do scores, because the
+    model reads one unit after the other: the tables have the same content with shards of any size.
+
     Args:
         files: The files.
         settings: The bounds.
         mixed: Pack all files together. Otherwise only text files, whose ids are the names of the files, so that no id
             changes because of another file in the shard.
     """
-    shards = list(_pack(files, settings, mixed=mixed))
+    units = _pack(_cut(files, settings.limit), settings, lambda *parts: mixed or _may_share(files, *parts))
+    shards = list(_pack(units, settings, lambda *parts: _may_share(files, *parts), settings.shard_bytes))
     width = max(5, len(str(len(shards) - 1)))
-    return tuple(Shard(f"{at:0{width}}-{_hash(files, parts)}", parts) for at, parts in enumerate(shards))
+    return tuple(Shard(f"{at:0{width}}-{_hash(files, parts)}", parts) for at, (parts, _) in enumerate(shards))
 
 
-def _pack(files: Sequence[InputFile], settings: InputSettings, *, mixed: bool) -> Iterator[tuple[_Part, ...]]:
-    parts: list[_Part] = []
+def unit_sizes(shard: Shard, files: Sequence[InputFile], settings: InputSettings) -> list[int]:
+    """Return the number of rows of each unit of a shard."""
+    blocks = (
+        (((at, max(row, first), min(after, stop)),), end - start)
+        for at, first, stop in shard.parts
+        for (row, start, _), (after, end, _) in pairwise(files[at].blocks)
+        if row < stop and after > first
+    )
+    return [_n_rows(parts) for parts, _ in _pack(blocks, settings, lambda *_: True)]
+
+
+def _pack(
+    blocks: Iterable[tuple[Sequence[_Part], int]],
+    settings: InputSettings,
+    may_share: Callable[[Sequence[_Part], Sequence[_Part]], bool],
+    max_bytes: int | None = None,
+) -> Iterator[tuple[tuple[_Part, ...], int]]:
+    """Join neighbouring ranges of rows, given with their bytes, while they are within the bounds: those of a unit."""
+    joined: list[_Part] = []
     n_rows = n_bytes = 0
-    for part, size in _cut(files, settings.limit):
-        rows = part[2] - part[1]
-        is_full = n_rows + rows > settings.shard_documents or n_bytes + size > settings.shard_bytes
-        if parts and (is_full or not (mixed or _may_share(files, parts[-1][0], part[0]))):
-            yield _join(parts)
-            parts, n_rows, n_bytes = [], 0, 0
-        parts.append(part)
+    for parts, size in blocks:
+        rows = _n_rows(parts)
+        is_full = n_rows + rows > settings.max_documents or n_bytes + size > (max_bytes or settings.unit_bytes)
+        if joined and (is_full or not may_share(joined, parts)):
+            yield _join(joined), n_bytes
+            joined, n_rows, n_bytes = [], 0, 0
+        joined += parts
         n_rows, n_bytes = n_rows + rows, n_bytes + size
-    if parts:
-        yield _join(parts)
+    if joined:
+        yield _join(joined), n_bytes
 
 
-def _may_share(files: Sequence[InputFile], first: int, second: int) -> bool:
-    return first == second or files[first].format == files[second].format == "text"
+def _n_rows(parts: Sequence[_Part]) -> int:
+    return sum(stop - first for _, first, stop in parts)
 
 
-def _cut(files: Sequence[InputFile], limit: int | None) -> Iterator[tuple[_Part, int]]:
+def _may_share(files: Sequence[InputFile], parts: Sequence[_Part], following: Sequence[_Part]) -> bool:
+    """Return whether all ranges are of one file, or of text files."""
+    first = parts[0][0]
+    return all(at == first or files[at].format == files[first].format == "text" for at, _, _ in following)
+
+
+def _cut(files: Sequence[InputFile], limit: int | None) -> Iterator[tuple[tuple[_Part], int]]:
     """Yield the blocks of all files with their sizes, up to a number of rows."""
     left = sum(file.n_rows for file in files) if limit is None else limit
     for at, file in enumerate(files):
@@ -226,7 +270,7 @@ def _cut(files: Sequence[InputFile], limit: int | None) -> Iterator[tuple[_Part,
             if rows == 0:
                 return
             left -= rows
-            yield (at, first, first + rows), end - start
+            yield ((at, first, first + rows),), end - start
 
 
 def _join(parts: list[_Part]) -> tuple[_Part, ...]:

@@ -119,18 +119,15 @@ class _Verification:
         """Compare the rows of the tables with the record, and with the rows of the input."""
         places: list[tuple[str, int]] = []
         for table in ("documents", "errors"):
-            n_rows = 0
             for id, place in _read_places(self.folder.path, shard, table, self.format):
-                n_rows += 1
                 self._digests += _digest(id)
                 if place is not None:
                     places.append(place)
-            if n_rows != record.rows[table]:
-                self._add_problem(f"{table} has {n_rows} rows of shard {shard.id}, but its record {record.rows[table]}")
-        for table in ("entities", "relations") if self.format == "parquet" else ():
-            n_rows = _count_rows(self.folder.path / _file_names(shard.id, self.format)[table])
-            if n_rows != record.rows[table]:
-                self._add_problem(f"{table} has {n_rows} rows of shard {shard.id}, but its record {record.rows[table]}")
+        known = {**record.rows, "words": record.n_words, "sentences": record.n_sentences}
+        for name, number in self.folder.count_rows(record.sha256).items():
+            if number != known[name]:
+                table, what = (name, "rows") if name in TABLES else ("documents", name)
+                self._add_problem(f"{table} has {number} {what} of shard {shard.id}, but its record {known[name]}")
         n_rows = record.rows["documents"] + record.rows["errors"]
         if n_rows != shard.n_rows:
             self._add_problem(f"shard {shard.id} has {n_rows} documents and errors, but {shard.n_rows} rows of input")
@@ -218,12 +215,6 @@ def _read_places(folder: Path, shard: Shard, table: str, format: str) -> Iterato
     columns = pq.read_table(path, columns=["document_id", "input", "row"]).to_pydict()
     for id, input, row in zip(columns["document_id"], columns["input"], columns["row"], strict=True):
         yield id, (input, row)
-
-
-def _count_rows(path: Path) -> int:
-    import pyarrow.parquet as pq
-
-    return int(pq.read_metadata(path).num_rows)
 
 
 def _is_each_row_once(places: list[tuple[str, int]], shard: Shard) -> bool:

@@ -17,7 +17,7 @@ from cascade_srn.apps.corpus.inputs import RowReader
 from cascade_srn.apps.corpus.manifest import model_checksum
 from cascade_srn.apps.corpus.progress import ShardProgress
 from cascade_srn.apps.corpus.settings import JobSpec
-from cascade_srn.apps.corpus.shards import InputRow, Shard, ShardResult
+from cascade_srn.apps.corpus.shards import InputRow, Shard, ShardResult, unit_sizes
 from cascade_srn.apps.corpus.writing import ShardTables
 from cascade_srn.errors import CascadeError, describe_error
 from cascade_srn.inference.streaming import MOST_BATCHES, BadText, Outcome, split_into_parts
@@ -157,7 +157,7 @@ class ShardWorker:
             thread.join()
 
     def _read(self, shard: Shard) -> Iterator[_Part]:
-        """Read and split the rows of a shard in parts.
+        """Read and split the rows of a shard in parts, of one unit after the other.
 
         For a GPU, the first parts are small, so that it starts soon. On a CPU this saves little, and the padding of
         small parts costs more.
@@ -169,9 +169,10 @@ class ShardWorker:
                 rows.append(row)
                 yield self._split(position, row)
 
-        n_batches = 1 if self._has_gpu else MOST_BATCHES
-        for part in split_into_parts(outcomes(), self.job.settings.batch_words, n_batches):
-            yield [(rows.popleft(), outcome) for outcome in part]
+        n_batches, found = 1 if self._has_gpu else MOST_BATCHES, outcomes()
+        for size in unit_sizes(shard, self.job.files, self.job.settings.inputs):
+            for part in split_into_parts(islice(found, size), self.job.settings.batch_words, n_batches):
+                yield [(rows.popleft(), outcome) for outcome in part]
 
     def _split(self, position: int, row: InputRow) -> Outcome:
         if row.text is None:

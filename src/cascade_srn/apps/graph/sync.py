@@ -151,11 +151,12 @@ class _Follower:
     def make(cls, graph: str | Path, old: Sources | None, given: SyncSettings) -> _Follower:
         """Combine what is given with what the graph was made with, and refuse differences."""
         own = None if given.graph is None else absolute_files(given.graph)
+        asked = given.inputs or InputSettings()
+        asked = replace(asked, shard_documents=asked.max_documents)  # of a job with few files, nothing is measured
         if old is None:
             model = None if given.model is None else _absolute(given.model)
             checksum = model_checksum(find_model(model))
-            inputs = given.inputs or InputSettings()
-            return cls(model, checksum, inputs, own or GraphSettings())
+            return cls(model, checksum, asked, own or GraphSettings())
         if old.follows is None:
             raise DataError(f"{graph} was not made by `graph sync`", "Choose a new folder, or use `graph update`")
         follows = old.follows
@@ -168,7 +169,7 @@ class _Follower:
                 option="model",
             )
         inputs = InputSettings.from_dict(follows["inputs"])
-        for new, known in ((given.inputs, inputs), (own, old.settings)):
+        for new, known in ((given.inputs and asked, inputs), (own, old.settings)):
             _compare(graph, new, known)
         return cls(model, checksum, inputs, old.settings, follows["files"])
 
