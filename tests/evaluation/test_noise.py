@@ -3,7 +3,8 @@ import random
 import pytest
 
 from cascade_srn.evaluation.from_text import rebuild_text
-from cascade_srn.evaluation.noise import KINDS, add_noise, noisy_documents, noisy_sentence, parse_kinds
+from cascade_srn.evaluation.noise import DOCUMENT_KINDS, KINDS, add_noise, noisy_documents, noisy_sentence, parse_kinds
+from cascade_srn.text.pdf import has_pdfium
 from cascade_srn.types import Document, Sentence, Span, Triple
 
 WORDS = "A dependency parser -LRB- ours -RRB- improves syntactic parsing by 3.5 % ."
@@ -57,6 +58,20 @@ def test_each_kind():
     assert "et al." in "".join(add_noise(DOCUMENT, "markdown", random.Random(n)).text for n in range(5))
 
 
+@pytest.mark.skipif(not has_pdfium(), reason="the extra pdf is not installed")
+def test_a_pdf_has_columns_and_pages():
+    short = Document.from_text("No entity \\ here (α).", id="short")
+    documents = [DOCUMENT, short, *[DOCUMENT] * 90]
+    noisy = noisy_documents(documents, "pdf", 0)
+    assert [one.id for one in noisy] == [one.id for one in documents]
+    for before, after in zip(documents, noisy, strict=True):
+        assert letters(after.text) == letters(before.text.replace("α", ""))
+        assert [letters(e.text) for e in after.entities] == [letters(e.text) for e in before.entities]
+        assert len(after.relations) == len(before.relations)
+        assert "\t" not in after.text  # justified lines are no tables
+    assert any("\n" in entity.text for one in noisy for entity in one.entities)
+
+
 def test_citations_are_not_inside_entities():
     for seed in range(30):
         for kind in ("latex", "markdown"):
@@ -81,6 +96,6 @@ def test_a_noisy_sentence_has_the_words_of_the_segmenter(kind):
 
 
 def test_kinds_by_name():
-    assert parse_kinds("all") == KINDS
+    assert parse_kinds("all") == (DOCUMENT_KINDS if has_pdfium() else KINDS)
     assert parse_kinds("ocr, capitals,ocr") == ("ocr", "capitals")
     assert parse_kinds("") == ()

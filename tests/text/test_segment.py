@@ -119,6 +119,33 @@ def test_a_long_text_without_capitals_has_sentences():
     assert len(segment(text + "A")) < 20
 
 
+LOST_PUNCTUATION = (
+    "We train a parser for long sentences on news of two years| It reads words from left to right and keeps a stack of "
+    "trees| Previous models read each word twice| Surprisingly the New York corpus of Hepatitis A cases is hard "
+    "and we show that This is rare| A second model labels the trees "
+)
+
+
+def test_text_without_punctuation_is_cut_at_capitals():
+    parts = [f"{part.strip()} " for part in LOST_PUNCTUATION.split("|")]
+    text = "".join(parts)
+    assert [text[sentence[0][0] : sentence[-1][1]] + " " for sentence in segment(text)] == parts
+    assert len(segment(2 * text + ".")) == 2 * len(parts)
+    # A single comma shows that the author uses punctuation, and a short text can be one sentence.
+    assert len(segment(text.replace(" and", ", and", 1))) == 1
+    assert len(segment(" ".join(text.split()[:30]))) == 1
+
+
+def test_text_without_punctuation_and_capitals_is_cut_before_clauses():
+    text = "um so this is the parser that I told you about and however we have not tried it on the other texts " * 8
+    parts = [text[sentence[0][0] : sentence[-1][1]].split() for sentence in segment(text)]
+    assert sum(map(len, parts)) == len(text.split())
+    assert max(map(len, parts)) <= 50
+    assert {part[0] for part in parts[1:]} == {"we"}
+    rows = "alpha 1 beta 2 gamma 3 delta 4 " * 10  # no prose
+    assert len(segment(rows)) == 1
+
+
 @pytest.mark.parametrize("text", ["", " ", "\n\n\t\r\n\u00a0\u2028\x1c"])
 def test_blank_text_has_no_sentence(text):
     assert segment(text) == []

@@ -7,7 +7,7 @@ from tests.small_models import small_model
 from tests.training.runs import small_recipe
 from tests.twelve_sentences import DOCUMENTS
 
-from cascade_srn.evaluation.noise import KINDS
+from cascade_srn.evaluation.noise import available_kinds
 from cascade_srn.formats.registry import write_documents
 from cascade_srn.model.card import CardDetails, model_card
 from cascade_srn.model.model import Model
@@ -90,7 +90,7 @@ def test_scores_with_noise_are_in_the_card(made):
     _, corpus, _ = made()
     model = small_model(schema=corpus.schema)
     found = score_with_noise(model, corpus.dev[:2])
-    assert list(found) == ["clean", *KINDS]
+    assert list(found) == ["clean", *available_kinds()]
     card = model_card(model.settings, model.schema, "e", CardDetails(noise=found))
     assert "## Robustness\n\nF1 on dev, from text: clean, and with noise.\n\n| noise | NER | RE strict |\n" in card
     assert f"| ocr | {100 * found['ocr']['NER']:.1f} | {100 * found['ocr']['RE strict']:.1f} |" in card

@@ -26,7 +26,7 @@ from cascade_srn.cli.options import (
 )
 from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.breakdown import BREAKDOWNS
-from cascade_srn.evaluation.noise import KINDS, parse_kinds
+from cascade_srn.evaluation.noise import DOCUMENT_KINDS, parse_kinds
 from cascade_srn.evaluation.options import EvaluateOptions, ForeignOptions
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def evaluate(
         str,
         typer.Option(
             metavar="all|KIND,…",
-            help=f"Also score text with noise, from text: {', '.join(KINDS)}.",
+            help=f"Also score text with noise, from text: {', '.join(DOCUMENT_KINDS)}.",
         ),
     ] = "",
     foreign: Annotated[

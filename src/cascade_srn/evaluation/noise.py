@@ -1,4 +1,4 @@
-"""Noise of real text for annotated documents: lost punctuation and case, line breaks, OCR errors, LaTeX, Markdown.
+"""Noise of real text for annotated documents: lost punctuation and case, line breaks, OCR errors, LaTeX, Markdown, PDF.
 
 Annotations stay on their words, also if the characters of these change. The same seed gives the same noise.
 """
@@ -6,19 +6,24 @@ Annotations stay on their words, also if the characters of these change. The sam
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from cascade_srn.evaluation.from_text import align_by_characters, rebuild_text
+from cascade_srn.evaluation.noise_pdf import draw_columns, printable
 from cascade_srn.evaluation.scores import Scores, score_documents
+from cascade_srn.text.pdf import has_pdfium, parse_pdf
 from cascade_srn.types import Document, Sentence, Span, Triple
 
 if TYPE_CHECKING:
     from cascade_srn.extractor import Extractor
 
 _PUNCTUATION = frozenset(".,;:!?()[]\"'`“”‘’«»…")
-_COLUMN = 38
+# Characters of a line, in a narrow column and in one of two columns of a page.
+_COLUMN, _PDF_COLUMN = 38, 48
 # Letters of a word on each side of a hyphen at the end of a line.
 _HYPHENATED = 3
 # Share of the characters with a look-alike that are read wrongly.
@@ -97,13 +102,13 @@ def _lower(draft: _Draft) -> None:
     draft.characters = [character.lower() for character in draft.characters]
 
 
-def _set_in_column(draft: _Draft) -> None:
+def _set_in_column(draft: _Draft, width: int = _COLUMN) -> None:
     """Break lines at spaces, and words at the ends of lines."""
     text, used, at = draft.text, 0, 0
     while at < len(text):
         end = text.find(" ", at)
         end = len(text) if end < 0 else end
-        room, size = _COLUMN - used - 1, end - at
+        room, size = width - used - 1, end - at
         broken = at + min(room, size - _HYPHENATED)
         if size <= room:
             used += size + 1
@@ -146,12 +151,22 @@ _KINDS: dict[str, Callable[[_Draft], None]] = {
     "markdown": _to_markdown,
 }
 KINDS = tuple(_KINDS)
+PDF = "pdf"
+DOCUMENT_KINDS = (*KINDS, PDF)
+"""Kinds of noise for documents. That of PDF files is not for single sentences."""
+# A page has about six abstracts, and a reader refuses files of many pages.
+_DOCUMENTS_PER_PDF = 500
+
+
+def available_kinds() -> tuple[str, ...]:
+    """Return all kinds of noise that need no extra that is missing."""
+    return DOCUMENT_KINDS if has_pdfium() else KINDS
 
 
 def parse_kinds(names: str) -> tuple[str, ...]:
-    """Return the kinds of noise of a list with commas, or all of them for "all"."""
+    """Return the kinds of noise of a list with commas, or the available ones for "all"."""
     given = tuple(dict.fromkeys(name for part in names.split(",") if (name := part.strip())))
-    return KINDS if given == ("all",) else given
+    return available_kinds() if given == ("all",) else given
 
 
 def add_noise(document: Document, kind: str, rng: random.Random) -> Document:
@@ -164,6 +179,13 @@ def add_noise(document: Document, kind: str, rng: random.Random) -> Document:
         >>> add_noise(document, "capitals", random.Random(0)).sentences[0].words
         ('A', 'CRF', 'TAGS', 'TEXT', '.')
     """
+    draft = _make_draft(document, rng)
+    _KINDS[kind](draft)
+    text, moved = draft.build()
+    return _place(document, text, moved)
+
+
+def _make_draft(document: Document, rng: random.Random) -> _Draft:
     words = [pair for sentence in document.sentences for pair in sentence.offsets]
     ends = [
         pair[1]
@@ -171,9 +193,11 @@ def add_noise(document: Document, kind: str, rng: random.Random) -> Document:
         for number, pair in enumerate(sentence.offsets, 1)
         if not any(entity.start < number < entity.end for entity in sentence.entities)
     ]
-    draft = _Draft(document.text, words, ends, rng)
-    _KINDS[kind](draft)
-    text, moved = draft.build()
+    return _Draft(document.text, words, ends, rng)
+
+
+def _place(document: Document, text: str, moved: Sequence[tuple[int, int] | None]) -> Document:
+    """Return a document with another text, in which its words have new places."""
     sentences, at = [], 0
     for sentence in document.sentences:
         sentences.append(_move(sentence, text, moved[at : at + len(sentence)]))
@@ -203,7 +227,49 @@ def _move(sentence: Sentence, text: str, moved: Sequence[tuple[int, int] | None]
 
 def noisy_documents(documents: Sequence[Document], kind: str, seed: int) -> list[Document]:
     """Return documents with noise, each with an own random number generator."""
+    if kind == PDF:
+        batches = (documents[at : at + _DOCUMENTS_PER_PDF] for at in range(0, len(documents), _DOCUMENTS_PER_PDF))
+        return [document for batch in batches for document in _print_and_read(batch)]
     return [add_noise(document, kind, random.Random(f"{seed} {kind} {at}")) for at, document in enumerate(documents)]
+
+
+def _print_and_read(documents: Sequence[Document]) -> list[Document]:
+    """Return documents with the text that is read from a PDF of all of them. Each is a paragraph, or several."""
+    texts, places = [], []
+    for document in documents:
+        draft = _make_draft(document, random.Random(0))
+        _set_in_column(draft, _PDF_COLUMN)
+        text, moved = draft.build()
+        texts.append(text)
+        places.append(moved)
+    read = parse_pdf(draw_columns([text.split("\n") for text in texts]), "the PDF with noise").text
+    printed = "\0".join(map(printable, texts))
+    new = _align(printed, read)
+    made, first, after = [], 0, 0
+    for document, text, moved in zip(documents, texts, places, strict=True):
+        spans: list[tuple[int, int] | None] = []
+        for place in moved:
+            characters = [at for at in new[first + place[0] : first + place[1]] if at >= 0] if place else []
+            spans.append((characters[0], characters[-1] + 1) if characters else None)
+        found = [span for span in spans if span is not None]
+        low, after = (found[0][0], found[-1][1]) if found else (after, after)
+        made.append(_place(document, read[low:after], [span and (span[0] - low, span[1] - low) for span in spans]))
+        first += len(text) + 1
+    return made
+
+
+def _align(first: str, second: str) -> list[int]:
+    """Return the place of each character in another text, or -1 for those of words that it lacks."""
+    new = [-1] * len(first)
+    ours, theirs = ([match.span() for match in re.finditer(r"[^\s\0]+", text)] for text in (first, second))
+    words = [[text[slice(*span)] for span in spans] for text, spans in ((first, ours), (second, theirs))]
+    for kind, low, high, start, end in SequenceMatcher(None, *words, autojunk=False).get_opcodes():
+        # Words that are glued or torn have the same characters.
+        if kind == "equal" or (kind == "replace" and "".join(words[0][low:high]) == "".join(words[1][start:end])):
+            characters = [at for span in ours[low:high] for at in range(*span)]
+            for at, place in zip(characters, (at for span in theirs[start:end] for at in range(*span)), strict=True):
+                new[at] = place
+    return new
 
 
 def noisy_sentence(sentence: Sentence, kind: str, rng: random.Random) -> Sentence:

@@ -4,10 +4,10 @@ import os
 from dataclasses import dataclass
 
 from cascade_srn.config import CONSTRAINTS, PRECISIONS, Settings, check_overlaps, require_choice, require_range
-from cascade_srn.errors import ConfigError
+from cascade_srn.errors import ConfigError, require
 from cascade_srn.evaluation.breakdown import BREAKDOWNS
 from cascade_srn.evaluation.items import SYMMETRIC_POLICIES
-from cascade_srn.evaluation.noise import KINDS
+from cascade_srn.evaluation.noise import DOCUMENT_KINDS, PDF
 from cascade_srn.formats.alignment import check_align
 from cascade_srn.inference.precision_option import parse_precision
 from cascade_srn.storage.files import check_encoding
@@ -72,7 +72,9 @@ class EvaluateOptions(Settings):
                 option="train",
             )
         for name in self.noise:
-            require_choice("noise", name, KINDS, option="noise")
+            require_choice("noise", name, DOCUMENT_KINDS, option="noise")
+        if PDF in self.noise:
+            require("pypdfium2", extra="pdf")
         if self.noise:
             # Noise is in the text.
             object.__setattr__(self, "from_text", True)

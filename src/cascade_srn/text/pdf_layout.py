@@ -17,6 +17,8 @@ KEEPABLE = ("headers", "references")
 # Distances are shares of the size of the font. Words of a row that are further apart belong to two segments.
 _SEGMENT_GAP = 0.9
 _CELL_GAP = 1.1
+_EQUAL_GAPS = 0.1
+_MAX_STRETCH = 3.0
 _INDENT = 0.8
 _SAME_SIZE = 0.08
 _LARGER_GAP = 1.3
@@ -119,13 +121,25 @@ class PdfLine:
         )
 
     def cells(self) -> list[list[Word]]:
-        """Return the words between wide gaps."""
+        """Return the words between wide gaps. The equal gaps of a justified line of prose are not wide."""
         found = [self.words[:1]]
+        if self._is_stretched():
+            return [self.words]
         for before, word in pairwise(self.words):
             if word.left - before.right > _CELL_GAP * self.size:
                 found.append([])
             found[-1].append(word)
         return found
+
+    def _is_stretched(self) -> bool:
+        """Return whether a line fills its column by equal gaps, and most of its words have letters."""
+        gaps = [word.left - before.right for before, word in pairwise(self.words)]
+        return (
+            len(gaps) > 1
+            and max(gaps) - min(gaps) <= _EQUAL_GAPS * self.size
+            and max(abs(self.start - self.left), abs(self.end - self.right)) <= _INDENT * self.size
+            and sum(word.text[0].isalpha() for word in self.words) > 0.7 * len(self.words)
+        )
 
 
 class _Segment(NamedTuple):
@@ -213,15 +227,20 @@ def _find_rows(words: Sequence[Word]) -> list[list[Word]]:
 
 
 def _split_row(row: list[Word], gap: float) -> Iterator[list[Word]]:
-    part: list[Word] = []
-    end = 0.0
-    for word in row:
-        if part and word.left - end > gap * max(part[-1].size, word.size):
-            yield part
-            part = []
-        end = max(end, word.right) if part else word.right
-        part.append(word)
-    yield part
+    """Split a row at wide gaps, but not at those that a justified line has between all of its words."""
+    gaps, end = [], row[0].right
+    for before, word in pairwise(row):
+        gaps.append((word.left - end) / max(before.size, word.size))
+        end = max(end, word.right)
+    first = 0
+    for at, width in enumerate(gaps, 1):
+        is_stretched = width <= _MAX_STRETCH and any(
+            abs(width - other) <= _EQUAL_GAPS / 2 for other in (*gaps[max(0, at - 2) : at - 1], *gaps[at : at + 1])
+        )
+        if width > gap and not is_stretched:
+            yield row[first:at]
+            first = at
+    yield row[first:]
 
 
 def _order_columns(segments: list[_Segment], depth: int = 0) -> Iterator[list[_Segment]]:

@@ -140,6 +140,23 @@ LONGEST_SENTENCE = 200
 # Characters from which a text without capitals is taken as one whose author uses none.
 _MIN_LOWER_CASE = 200
 
+# A text whose punctuation was lost: so many words without any of these. It is cut before words that start sentences, in
+# parts of at most _LONGEST_PART words. A sentence with a mark only at its end has at least twice as many words.
+_UNPUNCTUATED, _LONGEST_PART, _SHORTEST_PART = 30, 50, 4
+_PUNCTUATION = frozenset('.,;:!?…()[]{}"“”|•·。、，')
+# Capitalised words that start a sentence, beside those of _OPENERS and adverbs such as "Secondly":
+_MORE_OPENERS = _OPENERS | _names(
+    "among conventional current existing experiment i'm i've inspired let's meanwhile more motivated numerical overall "
+    "previous prior rather theoretical traditional yet yes"
+)
+# After these, a clause goes on: "shows that we", "and the".
+_BEFORE_CLAUSE = _names(
+    "a after although an and as at because before between both but by for from how if in into is of on or over since "
+    "so than that the through to under using what when where whether which while who why with without"
+)
+_SUBJECTS = _names("he i our she these they this we")
+_LINKS = _names("additionally finally furthermore hence however moreover nevertheless specifically therefore thus")
+
 # Words after which a long sentence is cut, best first. A line break is better than all of them.
 _PAUSES = (frozenset(";:"), frozenset(",)]}"), frozenset(["-", "–", "—", "--", "|", "/"]))
 
@@ -355,12 +372,64 @@ def _find_marked_names(normal: str) -> Collection[str]:
 
 def _cut(normal: str, words: list[tuple[int, int]], first: int, after: int) -> Iterator[tuple[int, int]]:
     """Yield the words ``[first, after)`` as one sentence, or cut a long one at the best pauses."""
-    while after - first > LONGEST_SENTENCE:
-        ends = range(first + LONGEST_SENTENCE // 2, first + LONGEST_SENTENCE + 1)
-        cut = max(ends, key=lambda end: (_pause(normal, words[end - 1], words[end]), end))
-        yield first, cut
-        first = cut
-    yield first, after
+    parts = [first, after]
+    if after - first > _UNPUNCTUATED and _is_unpunctuated(normal, words, first, after):
+        parts[1:1] = _find_lost_starts([normal[slice(*word)] for word in words[first:after]], first)
+    for first, after in pairwise(parts):
+        while after - first > LONGEST_SENTENCE:
+            ends = range(first + LONGEST_SENTENCE // 2, first + LONGEST_SENTENCE + 1)
+            cut = max(ends, key=lambda end: (_pause(normal, words[end - 1], words[end]), end))
+            yield first, cut
+            first = cut
+        yield first, after
+
+
+def _is_unpunctuated(normal: str, words: list[tuple[int, int]], first: int, after: int) -> bool:
+    """Return whether words are prose without punctuation, except for a mark at the end if they are many."""
+    inner = words[first : after - 1 if after - first > 2 * _UNPUNCTUATED else after]
+    if any(normal[end - 1] in _PUNCTUATION for _, end in inner):
+        return False
+    return sum(normal[start].isalpha() and normal[end - 1].isalnum() for start, end in inner) > 0.85 * len(inner)
+
+
+def _find_lost_starts(names: Sequence[str], first: int) -> Iterator[int]:
+    """Yield the numbers of words that start sentences by their capitals, and of those that divide long parts."""
+    starts = [0]
+    for at in range(_SHORTEST_PART, len(names) - _SHORTEST_PART + 1):
+        if at - starts[-1] >= _SHORTEST_PART and _is_capital_start(*names[at - 1 : at + 2]):
+            starts.append(at)
+    for low, high in pairwise([*starts, len(names)]):
+        if low:
+            yield first + low
+        while high - low > _LONGEST_PART:
+            rates = {
+                at: _rate_start(names[at - 1], names[at])
+                for at in range(low + _LONGEST_PART // 4, low + _LONGEST_PART + 1)
+            }
+            low = max(rates, key=lambda at: (rates[at], at))
+            if not rates[low]:
+                break
+            yield first + low
+
+
+def _is_capital_start(before: str, word: str, after: str) -> bool:
+    """Return whether a word between two others starts a sentence by its capital."""
+    lower = word.lower()
+    return (
+        word[0].isupper()
+        and word[1:] == lower[1:]
+        and (lower in _MORE_OPENERS or lower.endswith("ly"))
+        and before not in _BEFORE_CLAUSE
+        and (len(word) > 1 or (before[0].islower() and after[0].islower() and word == "A"))
+    )
+
+
+def _rate_start(before: str, word: str) -> int:
+    """Rate a word as the start of a clause. Higher is better."""
+    before, word = before.lower(), word.lower()
+    if before in _BEFORE_CLAUSE or not before[-1].isalnum():
+        return 0
+    return 3 if word in _LINKS else 2 if word in _SUBJECTS else 1 if word in _OPENERS else 0
 
 
 def _pause(normal: str, word: tuple[int, int], following: tuple[int, int]) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 from cascade_srn.evaluation.comparison import Bootstrap, count_units, f1_intervals
 from cascade_srn.evaluation.from_text import rebuild_text
-from cascade_srn.evaluation.noise import CLEAN, KINDS, NOISE_TASKS, score_noise
+from cascade_srn.evaluation.noise import CLEAN, NOISE_TASKS, available_kinds, score_noise
 from cascade_srn.evaluation.scores import Scores, score
 from cascade_srn.extractor import Extractor
 from cascade_srn.model.card import CardDetails, CardLabel, CardScore, model_card
@@ -55,7 +55,7 @@ def score_split(model: Model, documents: Sequence[Document]) -> SplitResult:
 def score_with_noise(model: Model, documents: Sequence[Document]) -> dict[str, dict[str, float]]:
     """Return the F1 on clean text and with each kind of noise, by task."""
     extractor, texts = Extractor(model), [rebuild_text(document) for document in documents]
-    found = {kind: score_noise(extractor, texts, kind) for kind in (CLEAN, *KINDS)}
+    found = {kind: score_noise(extractor, texts, kind) for kind in (CLEAN, *available_kinds())}
     return {
         kind: {name: getattr(scores, task).counts.f1 for task, name in NOISE_TASKS.items()}
         for kind, scores in found.items()

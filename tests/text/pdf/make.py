@@ -2,8 +2,9 @@
 
 import subprocess
 import sys
-import zlib
 from pathlib import Path
+
+from cascade_srn.evaluation.noise_pdf import write_pdf
 
 HERE = Path(__file__).parent
 # The hyphens of "clas-sified" and "opti-mise" come at the end of lines of the columns.
@@ -85,26 +86,9 @@ def draw_pdf(pages, matrix="", *, raw=False):
         matrix: Text matrix instead of the places.
         raw: The texts are operators of PDF.
     """
-    objects = [
-        b"<< /Type /Catalog /Pages 2 0 R >>",
-        f"<< /Type /Pages /Kids [{' '.join(f'{4 + 2 * at} 0 R' for at in range(len(pages)))}] "
-        f"/Count {len(pages)} >>".encode(),
-        b"<< /Type /Font /Subtype /Type1 /BaseFont /Courier /Encoding /WinAnsiEncoding >>",
-    ]
-    for at, page in enumerate(pages):
-        content = zlib.compress("\n".join(_draw_text(*text, matrix, raw) for text in page).encode("cp1252"), 9)
-        objects += [
-            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 420 595] /Resources << /Font << /F 3 0 R >> >> "
-            b"/Contents %d 0 R >>" % (5 + 2 * at),
-            b"<< /Length %d /Filter /FlateDecode >>\nstream\n%s\nendstream" % (len(content), content),
-        ]
-    data, places = b"%PDF-1.4\n", []
-    for number, body in enumerate(objects, 1):
-        places.append(len(data))
-        data += b"%d 0 obj\n%s\nendobj\n" % (number, body)
-    table = b"".join(b"%010d 00000 n \n" % place for place in places)
-    trailer = b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, len(data))
-    return data + b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1) + table + trailer
+    return write_pdf(
+        ["\n".join(_draw_text(*text, matrix, raw) for text in page) for page in pages], "Courier", (420, 595)
+    )
 
 
 def _draw_text(x, y, size, text, matrix, raw):
