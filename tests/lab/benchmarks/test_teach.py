@@ -9,7 +9,7 @@ from tests.lab.benchmarks.test_few_shot import F1, options, trainings_that_end_w
 
 from cascade_srn import Document, Sentence, Span, Triple, write_documents
 from cascade_srn.apps.annotation.worker import DEV_SHARE, FEW_SHOT_THRESHOLDS
-from cascade_srn.errors import ConfigError
+from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.evaluation.scores import score_documents
 from cascade_srn.lab.benchmarks import trainings
 from cascade_srn.lab.benchmarks.options import ALL, TeachOptions
@@ -166,6 +166,11 @@ def test_trainings_of_a_project_scored_on_dev(field, monkeypatch):
 def test_options_that_are_refused(field, changes):
     with pytest.raises(ConfigError):
         Teach.run_all(make(field, **changes))
+
+
+def test_sizes_that_no_corpus_has(field):
+    with pytest.raises(DataError, match="most: 120"):
+        Teach.run_all(make(field, sizes=("500",)))
 
 
 def test_table_and_plot(tmp_path):

@@ -331,7 +331,7 @@ class TeachOptions(FewShotOptions):
 
     sizes: tuple[str, ...] = ("50", "100", "200", "500")
     seeds: int = 1
-    teachers: tuple[str, ...] = ("90/85+70/60", "80/75+50/40", "65/60+30/25")
+    teachers: tuple[str, ...] = ("90/85+70/60", "80/75+50/40", "65/60+30/25", "45/44+12/9")
     checked: float = 0.1
     repeated: float = 0.7
     epochs: int = 0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cascade_srn.apps.annotation.worker import project_sections
-from cascade_srn.errors import require
+from cascade_srn.errors import DataError, require
 from cascade_srn.evaluation.scores import score_documents
 from cascade_srn.lab.benchmarks.measuring import ResultRow, number, text
 from cascade_srn.lab.benchmarks.options import ALL, TeachOptions
@@ -58,16 +58,29 @@ class Teach(Trainings[TeachOptions]):
     GROUPED = (*Trainings.GROUPED, "labels")
 
     def planned(self) -> Iterator[Training]:
-        """Yield all trainings: for each size of each corpus, gold labels, then all teachers, then checking."""
+        """Yield all trainings: for each size of each corpus, gold labels, then all teachers, then checking.
+
+        Raises:
+            DataError: If no corpus has enough sentences.
+        """
         options = self.options
         labels = [GOLD, *options.teachers]
         if options.checked:
             labels += [f"{teacher}{_CHECKED}" for teacher in options.teachers]
+        most = {name: count_sentences(corpus.train) for name, (_, corpus) in self.corpora.items()}
+        cells = [
+            (size, name)
+            for size in options.sizes
+            for name in self.corpora
+            if size == ALL or most[name] >= _ENOUGH * int(size)
+        ]
+        if not cells:
+            raise DataError(
+                f"no corpus has so many sentences (most: {max(most.values())})", "Give smaller sizes", option="sizes"
+            )
         for seed in range(options.seeds):
-            for size in options.sizes:
-                for name, (_, corpus) in self.corpora.items():
-                    if size == ALL or count_sentences(corpus.train) >= _ENOUGH * int(size):
-                        yield from (Training(name, start, size, seed, by) for start in self.starts for by in labels)
+            for size, name in cells:
+                yield from (Training(name, start, size, seed, by) for start in self.starts for by in labels)
 
     def label(self, training: Training, documents: list[Document]) -> tuple[list[Document], ResultRow]:
         """Return the sample with the labels of the teacher, corrected by a person or not, and their scores."""
