@@ -70,7 +70,22 @@ def test_few_shot(workplace, capsys):
     assert len(more["trainings"]) == 2
 
 
-@pytest.mark.parametrize("name", [*SHORT, "corpus", "few-shot", "serve"])
+@pytest.mark.slow
+def test_teach(workplace, capsys):
+    for split in ("train", "dev"):
+        write_documents([Document.from_sentences([s]) for s in SENTENCES], f"field-{split}.jsonl")
+    options = ("--data", "field", "--starts", "", "--encoders", small_encoder(), "--device", "cpu", "--epochs", 1)
+    command = ("benchmark", "teach", *options, "--sizes", "4", "--teachers", "80/75+50/40", "--checked", 0.5)
+    assert run(*command) == 0
+    path = workplace / "benchmarks" / "results" / "teach-cpu.json"
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    assert [row["labels"] for row in rows] == ["gold", "80/75+50/40", "80/75+50/40 checked"]
+    assert all(row["trainings"][0]["dev"]["ner"] >= 0 for row in rows)
+    assert path.with_suffix(".svg").is_file()
+    assert "80/75+50/40 checked" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", [*SHORT, "corpus", "few-shot", "serve", "teach"])
 def test_each_is_documented_by_its_command(name):
     for path in ("docs/benchmarks.md", "benchmarks/README.md"):
         assert f"cascade-srn benchmark {name} " in (ROOT / path).read_text(encoding="utf-8").replace("`", " ")
@@ -85,6 +100,7 @@ def test_each_is_documented_by_its_command(name):
         (["train", "--batch-sizes", "8;16"], "--batch-sizes"),
         (["growth", "--precision", "half"], "'half'"),
         (["corpus", "--splits", "2x1"], "--splits"),
+        (["teach", "--data", "x", "--checked", "2"], "--checked"),
     ],
 )
 def test_unknown_values_are_one_line(arguments, data, workplace, capsys):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from cascade_srn.cli.failures import INTERRUPTED, print_note
 from cascade_srn.cli.options import settings_as_options
+from cascade_srn.errors import require
 from cascade_srn.lab.benchmarks.options import (
     CorpusOptions,
     ExtractOptions,
@@ -19,11 +20,15 @@ from cascade_srn.lab.benchmarks.options import (
     RuntimesOptions,
     ServeOptions,
     SrnOptions,
+    TeachOptions,
     TrainOptions,
 )
 
 if TYPE_CHECKING:
     from cascade_srn.lab.benchmarks.measuring import BenchmarkRun, Result
+    from cascade_srn.lab.benchmarks.trainings import Trainings
+
+OptionsT = TypeVar("OptionsT", bound=FewShotOptions)
 
 Plot = Annotated[bool, typer.Option("--plot/--no-plot", help="Draw a picture beside the JSON file (extra: report).")]
 Output = Annotated[Path | None, typer.Option(help="JSON file. Default: benchmarks/results/NAME-DEVICE.json.")]
@@ -69,6 +74,21 @@ def publish(result: Result, output: Path | None) -> None:
     console.print(f"written to {path}", soft_wrap=True)
 
 
+def _run_trainings(
+    benchmark: type[Trainings[OptionsT]],
+    settings: OptionsT,
+    output: Path | None,
+    draw: Callable[[Mapping[str, Any], Path], Path] | None,
+) -> None:
+    """Run a benchmark that goes on from its JSON file, and draw a picture beside the file."""
+    if draw is not None:
+        require("matplotlib", extra="report")
+    path = benchmark.default_path(settings) if output is None else output
+    result = run_benchmark(lambda run: benchmark.run_all(settings, run, path), path)
+    if draw is not None:
+        typer.echo(f"plot in {draw(result.to_dict(), path.with_suffix('.svg'))}")
+
+
 @settings_as_options(CorpusOptions)
 def corpus(settings: CorpusOptions, output: Output = None) -> None:
     """Measure throughput and memory of corpus jobs, compared with Extractor.stream over the same texts."""
@@ -96,15 +116,9 @@ def few_shot(settings: FewShotOptions, output: Output = None, plot: Plot = True)
     The same command continues after an interruption, and trains only what the JSON file does not have. With more
     --seeds, --sizes or --starts it adds to the file.
     """
-    from cascade_srn.lab.benchmarks.few_shot import default_path, measure, plot_few_shot
-    from cascade_srn.lab.benchmarks.growth import require_matplotlib
+    from cascade_srn.lab.benchmarks.few_shot import FewShot, plot_few_shot
 
-    if plot:
-        require_matplotlib()
-    path = default_path(settings) if output is None else output
-    result = run_benchmark(lambda run: measure(settings, run, path), path)
-    if plot:
-        typer.echo(f"plot in {plot_few_shot(result.to_dict(), path.with_suffix('.svg'))}")
+    _run_trainings(FewShot, settings, output, plot_few_shot if plot else None)
 
 
 @settings_as_options(GrowthOptions)
@@ -161,6 +175,18 @@ def srn(settings: SrnOptions, output: Output = None) -> None:
     run_benchmark(lambda run: measure(settings, run), output)
 
 
+@settings_as_options(TeachOptions)
+def teach(settings: TeachOptions, output: Output = None, plot: Plot = True) -> None:
+    """Simulate a teacher that errs: degrade gold labels, train on them, and score on the gold labels of dev.
+
+    Trains without and with a person who checks the most doubtful sentences, and on gold labels for comparison. The same
+    command continues after an interruption, and trains only what the JSON file does not have.
+    """
+    from cascade_srn.lab.benchmarks.teach import Teach, plot_teach
+
+    _run_trainings(Teach, settings, output, plot_teach if plot else None)
+
+
 @settings_as_options(TrainOptions)
 def train(settings: TrainOptions, output: Output = None) -> None:
     """Measure the training loop: seconds per epoch, and the share of each part of a step."""
@@ -173,5 +199,5 @@ app = typer.Typer(
     help="Measure speed, memory and correctness under load. Ctrl-C keeps what was measured so far.",
     no_args_is_help=True,
 )
-for command in (srn, extract, runtimes, corpus, train, few_shot, growth, serve, precision):
+for command in (srn, extract, runtimes, corpus, train, few_shot, teach, growth, serve, precision):
     app.command()(command)

@@ -22,6 +22,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "benchmark runtimes": ("cascade-srn benchmark runtimes --models scierc-small,light --data dev.json",),
     "benchmark serve": ("cascade-srn benchmark serve --device cpu",),
     "benchmark srn": ("cascade-srn benchmark srn --device cuda",),
+    "benchmark teach": (
+        "cascade-srn benchmark teach --data crossre/politics,crossre/science --sizes 50,100",
+        "cascade-srn benchmark teach --data scierc/dygie --starts '' --encoders encoders/all-MiniLM-L6-v2",
+    ),
     "benchmark train": ("cascade-srn benchmark train --device cuda",),
     "calibrate": ("cascade-srn calibrate runs/example/best dev.jsonl --output calibrated --by-label",),
     "corpus status": ("cascade-srn corpus status out",),

@@ -192,10 +192,11 @@ def _flag(name: str) -> str:
 
 
 def _attributes(cls: type[Settings]) -> Iterator[tuple[str, str]]:
-    """Yield the names and descriptions of the settings in the docstring of a class."""
-    section = inspect.cleandoc(cls.__doc__ or "").partition("Attributes:\n")[2]
-    for name, text in re.findall(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", section, re.MULTILINE):
-        yield name, re.sub(r"``(\w+)``", lambda found: _flag(found[1]), " ".join(text.split()))
+    """Yield the names and descriptions of the settings in the docstring of a class, those of its bases first."""
+    for base in reversed(cls.__mro__):
+        section = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")[2]
+        for name, text in re.findall(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", section, re.MULTILINE):
+            yield name, re.sub(r"``(\w+)``", lambda found: _flag(found[1]), " ".join(text.split()))
 
 
 def _as_text(hint: Any, default: Any) -> tuple[Any, str | None, Any]:

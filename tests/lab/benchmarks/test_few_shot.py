@@ -9,9 +9,10 @@ from tests.small_models import small_encoder
 
 from cascade_srn import read_documents, write_documents
 from cascade_srn.errors import ConfigError, DataError, TrainingError
-from cascade_srn.lab.benchmarks import few_shot
-from cascade_srn.lab.benchmarks.few_shot import find_corpora, measure, plot_few_shot, sample
+from cascade_srn.lab.benchmarks import few_shot, trainings
+from cascade_srn.lab.benchmarks.few_shot import FewShot, plot_few_shot
 from cascade_srn.lab.benchmarks.options import ALL, FewShotOptions
+from cascade_srn.lab.benchmarks.trainings import find_corpora, sample
 from cascade_srn.runs.children import Ended
 from cascade_srn.training.recipe import load_recipe
 
@@ -79,11 +80,11 @@ def test_samples_are_nested_and_closest_to_their_size():
 
 def test_finished_trainings_are_skipped(corpus, monkeypatch):
     run = trainings_that_end_with(0)
-    monkeypatch.setattr(few_shot, "run_parallel", run)
+    monkeypatch.setattr(trainings, "run_parallel", run)
     path = corpus / "results.json"
-    measure(options(corpus), path=path)
+    FewShot.run_all(options(corpus), path=path)
     assert json.loads(path.read_text(encoding="utf-8"))["partial"] is False
-    result = measure(options(corpus, seeds=2, sizes=(ALL, "3")), path=path)
+    result = FewShot.run_all(options(corpus, seeds=2, sizes=(ALL, "3")), path=path)
     assert run.sizes == [n_sentences(DOCUMENTS), *run.sizes[1:]]
     assert len(run.sizes) == 4
     small, large = result.rows
@@ -91,18 +92,18 @@ def test_finished_trainings_are_skipped(corpus, monkeypatch):
     assert [training["seed"] for training in large["trainings"]] == [0, 1]
     assert large["trainings"][0]["test"] == F1
     # Another precision is another training.
-    result = measure(options(corpus, precision="bf16"), path=path)
+    result = FewShot.run_all(options(corpus, precision="bf16"), path=path)
     assert len(run.sizes) == 5
     assert [training["training"]["precision"] for training in result.rows[1]["trainings"]] == ["bf16", "float32"]
     path.write_text("{}", encoding="utf-8")
     with pytest.raises(DataError, match="results.json"):
-        measure(options(corpus), path=path)
+        FewShot.run_all(options(corpus), path=path)
 
 
 def test_a_failed_training_is_reported_and_not_recorded(corpus, monkeypatch):
-    monkeypatch.setattr(few_shot, "run_parallel", trainings_that_end_with(1))
+    monkeypatch.setattr(trainings, "run_parallel", trainings_that_end_with(1))
     with pytest.raises(TrainingError, match="out of memory"):
-        measure(options(corpus), path=corpus / "results.json")
+        FewShot.run_all(options(corpus), path=corpus / "results.json")
     assert not (corpus / "results.json").exists()
 
 

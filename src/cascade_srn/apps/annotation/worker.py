@@ -66,6 +66,29 @@ class _Lines(io.StringIO):
         return len(text)
 
 
+def project_sections(
+    train: Sequence[Document], *, width: int, epochs: int | None, seed: int
+) -> dict[str, dict[str, Any]]:
+    """Return settings of a recipe by section for documents of a project, from which dev is taken if they are enough.
+
+    Args:
+        train: Annotated documents to learn from.
+        width: Width of the vectors of the encoder.
+        epochs: Passes over the documents, or None to choose them.
+        seed: Seed of the choice of dev.
+    """
+    from cascade_srn.training.defaults import default_training
+
+    n_sentences = _count_sentences(train)
+    has_dev = n_sentences >= MIN_SENTENCES_FOR_DEV and len(train) > 1
+    n_dev = round(DEV_SHARE * n_sentences) if has_dev else 0
+    return {
+        "model": {} if has_dev else {"thresholds": FEW_SHOT_THRESHOLDS},
+        "data": {"dev": DEV_SHARE if has_dev else None, "split_seed": seed},
+        "training": default_training(n_sentences - n_dev, width=width, n_dev=n_dev, epochs=epochs),
+    }
+
+
 class ProjectWorker:
     """One run in a folder.
 
@@ -161,28 +184,18 @@ class ProjectWorker:
         """Return the settings of the training."""
         from cascade_srn.encoder.pretrained import encoder_width
         from cascade_srn.model.start import Start
-        from cascade_srn.training.defaults import SMALL_WIDTH, default_training
+        from cascade_srn.training.defaults import SMALL_WIDTH
         from cascade_srn.training.recipe import Recipe
 
-        n_sentences, start = _count_sentences(train), self.job["model"]
+        start = self.job["model"]
         model: dict[str, Any] = {"start": start} if start is not None else {"encoder": {"name": self.job["encoder"]}}
-        has_dev = n_sentences >= MIN_SENTENCES_FOR_DEV and len(train) > 1
-        if not has_dev:
-            model["thresholds"] = FEW_SHOT_THRESHOLDS
-        n_dev = round(DEV_SHARE * n_sentences) if has_dev else 0
         width = Start(start).width if start is not None else encoder_width(self.job["encoder"]) or SMALL_WIDTH
-        training = default_training(n_sentences - n_dev, width=width, n_dev=n_dev, epochs=self.job["epochs"])
+        sections = project_sections(train, width=width, epochs=self.job["epochs"], seed=self.job["seed"])
         return Recipe.from_dict(
             {
-                "model": model,
-                "data": {
-                    "train": learning.TRAIN,
-                    "dev": DEV_SHARE if has_dev else None,
-                    "split_seed": self.job["seed"],
-                    "format": "jsonl",
-                    "schema": learning.SCHEMA,
-                },
-                "training": training | {"save_every": 0, "seed": self.job["seed"], "trackers": []},
+                "model": model | sections["model"],
+                "data": {"train": learning.TRAIN, "format": "jsonl", "schema": learning.SCHEMA} | sections["data"],
+                "training": sections["training"] | {"save_every": 0, "seed": self.job["seed"], "trackers": []},
                 "output": learning.BEST.parent.as_posix(),
             }
         )

@@ -2,308 +2,43 @@
 
 from __future__ import annotations
 
-import json
-import random
-import re
-import shutil
 import statistics
-import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from cascade_srn.encoder.pretrained import encoder_width
-from cascade_srn.errors import DataError, TrainingError, require
-from cascade_srn.formats.registry import write_documents, write_schema
-from cascade_srn.lab.benchmarks.measuring import (
-    RESULTS,
-    BenchmarkRun,
-    Result,
-    ResultColumn,
-    ResultRow,
-    number,
-    text,
-)
-from cascade_srn.lab.benchmarks.options import ALL, FewShotOptions
-from cascade_srn.model.start import Start
-from cascade_srn.runs.children import Ended, run_parallel
-from cascade_srn.runs.device import find_device
-from cascade_srn.training.corpus import Corpus, read_corpus
-from cascade_srn.training.defaults import SMALL_WIDTH, default_training
-from cascade_srn.training.recipe import DataSettings, Recipe
-from cascade_srn.training.run_folder import SPLITS, TASKS, RunFolder
-from cascade_srn.types import Document
-
-NAME = "few-shot"
-NOTES = (
-    "F1 in percent, mean ± sample standard deviation over the seeds; each seed has another sample of whole documents, "
-    "of which a small one is part of each larger one",
-    "settings: the default rule of training; weights and thresholds are chosen on all of dev",
-)
-_TRAIN_FILE = re.compile(r"(.*?)([-_.]?)train(\.[^/]+)")
-
-
-class Training(NamedTuple):
-    """One training: its corpus and start, the number of sentences, and the seed of the sample and of training."""
-
-    corpus: str
-    start: str
-    size: str
-    seed: int
-
-    @property
-    def name(self) -> str:
-        """Name of its files."""
-        return re.sub(r"[^\w.]+", "-", "-".join(map(str, self)))
-
-
-@dataclass(frozen=True)
-class StartingPoint:
-    """The section ``model`` of a recipe, and the width of the encoder."""
-
-    model: dict[str, Any]
-    width: int
-
-
-def find_corpora(path: str) -> dict[str, DataSettings]:
-    """Return the corpora of a folder, or of a path to which ``-train`` and an ending are added, by name.
-
-    Files are called ``train``, ``dev`` and ``test``, with any ending, or have such a name after that of the corpus.
-
-    Raises:
-        DataError: If there is no file to train on, or no dev beside it.
-    """
-    folder, prefix = (Path(path), "") if Path(path).is_dir() else (Path(path).parent, Path(path).name)
-    files = sorted(member.name for member in folder.iterdir()) if folder.is_dir() else []
-    found = {}
-    for file in files:
-        match = _TRAIN_FILE.fullmatch(file)
-        if match is None or (prefix and match[1] != prefix):
-            continue
-        paths = {split: folder / f"{match[1]}{match[2]}{split}{match[3]}" for split in ("train", *SPLITS)}
-        if not paths["dev"].exists():
-            raise DataError(f"{str(paths['train'])!r} has no {paths['dev'].name!r} beside it", "Give documents for dev")
-        test = str(paths["test"]) if paths["test"].exists() else None
-        # Pairs of types of all documents would tell a small sample what it does not contain.
-        data = DataSettings(str(paths["train"]), str(paths["dev"]), test, min_pair_count=0)
-        found[match[1] or folder.resolve().name] = data
-    if not found:
-        raise DataError(f"{path!r} has no file to train on, such as train.json", "Give train, dev and test files")
-    return found
-
-
-def sample(documents: Sequence[Document], size: str, seed: int) -> list[Document]:
-    """Return shuffled documents whose number of sentences is the closest to the size."""
-    shuffled = list(documents)
-    random.Random(seed).shuffle(shuffled)
-    if size == ALL:
-        return shuffled
-    n_sentences, best, n_documents = 0, int(size), 0
-    for number_, document in enumerate(shuffled, 1):
-        n_sentences += len(document.sentences)
-        if (distance := abs(n_sentences - int(size))) < best:
-            best, n_documents = distance, number_
-    return shuffled[: max(1, n_documents)]
-
-
-def measure(options: FewShotOptions, run: BenchmarkRun | None = None, path: Path | None = None) -> Result:
-    """Train all combinations that ``path``, a JSON file of an earlier call, does not have with the same settings.
-
-    The file is written after each training.
-
-    Raises:
-        TrainingError: If a training failed. The others are finished first.
-    """
-    run = BenchmarkRun() if run is None else run
-    with tempfile.TemporaryDirectory(prefix="few-shot-") as folder:
-        return _Curves(options, run, Path(folder), default_path(options) if path is None else path).measure()
-
-
-def default_path(options: FewShotOptions) -> Path:
-    """Return the default path of the JSON file."""
-    return RESULTS / f"{NAME}-{find_device(options.device).type}.json"
-
-
-class _Curves:
-    """The trainings of a benchmark, with their files in a temporary folder."""
-
-    def __init__(self, options: FewShotOptions, run: BenchmarkRun, folder: Path, path: Path) -> None:
-        self.options, self.run, self.folder, self.path = options, run, folder, path
-        self.device = find_device(options.device)
-        self.starts = {_short(name): StartingPoint({"start": name}, Start(name).width) for name in options.starts}
-        for name in options.encoders:
-            width = encoder_width(name) or SMALL_WIDTH
-            self.starts[_short(name)] = StartingPoint({"encoder": {"name": name}}, width)
-        self.corpora: dict[str, tuple[DataSettings, Corpus]] = {}
-        for given in options.data:
-            for name, settings in find_corpora(given).items():
-                self.corpora[name] = settings, read_corpus(settings)
-                write_schema(self.corpora[name][1].schema, folder / f"{name}-schema.json")
-        self.done = self._read_stored()
-
-    def measure(self) -> Result:
-        commands, described = {}, {}
-        trainings = [
-            Training(corpus, start, size, seed)
-            for seed in range(self.options.seeds)
-            for size in self.options.sizes
-            for corpus in self.corpora
-            for start in self.starts
-        ]
-        for training in trainings:
-            recipe, row = self._prepare(training)
-            stored = self.done.get(training, {})
-            if all(stored.get(key) == value for key, value in row.items()):
-                continue
-            file = self.folder / f"{training.name}.yaml"
-            file.write_text(recipe.to_yaml(), encoding="utf-8")
-            described[training.name] = training, row
-            commands[training.name] = ["train", str(file), "--no-onnx", "--device", self.options.device]
-        failed: list[Ended] = []
-        self._collect()
-        with self.run.collecting():
-            self.run.step("training", 1, len(commands))
-            ended_runs = run_parallel(commands, self.options.processes, self.folder / "logs")
-            for n_ended, ended in enumerate(ended_runs, 1):
-                if ended.code:
-                    failed.append(ended)
-                else:
-                    training, row = described[ended.name]
-                    self.done[training] = row | self._scores(training)
-                    self._collect()
-                    replace(self._result(), partial=n_ended < len(commands)).save(self.path)
-                self.run.step("training", n_ended + 1, len(commands), ended.name)
-        if failed:
-            raise TrainingError(
-                f"{len(failed)} of {len(commands)} trainings failed, {failed[0].name} first ({failed[0].last_words})",
-                "Fix the cause and run the same command again",
-            )
-        return self._result()
-
-    def _read_stored(self) -> dict[Training, ResultRow]:
-        """Return the trainings of the JSON file."""
-        if not self.path.is_file():
-            return {}
-        try:
-            rows = json.loads(self.path.read_text(encoding="utf-8"))["rows"]
-            return {
-                Training(row["corpus"], row["start"], row["size"], found["seed"]): found
-                for row in rows
-                for found in row["trainings"]
-            }
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(
-                f"{str(self.path)!r} is not a result of this benchmark", "Choose another file", option="output"
-            ) from error
-
-    def _prepare(self, training: Training) -> tuple[Recipe, ResultRow]:
-        """Write the sample of a training. Return its recipe, and what is stored beside its scores."""
-        settings, corpus = self.corpora[training.corpus]
-        documents = sample(corpus.train, training.size, training.seed)
-        path = self.folder / f"{training.corpus}-{training.size}-{training.seed}.jsonl"
-        if not path.exists():
-            write_documents(documents, path, "jsonl")
-        n_sentences = sum(len(document.sentences) for document in documents)
-        n_dev = sum(len(document.sentences) for document in corpus.dev)
-        start = self.starts[training.start]
-        chosen = default_training(n_sentences, width=start.width, n_dev=n_dev)
-        chosen |= {"seed": training.seed, "precision": self.options.precision}
-        values = {
-            "model": start.model,
-            "data": {
-                "train": str(path),
-                "dev": settings.dev,
-                "test": settings.test,
-                "schema": str(self.folder / f"{training.corpus}-schema.json"),
-            },
-            "training": chosen | {"save_every": 0, "trackers": []},
-            "output": str(self.folder / training.name),
-        }
-        row = {
-            "seed": training.seed,
-            "documents": len(documents),
-            "sentences": n_sentences,
-            "entities": sum(len(document.entities) for document in documents),
-            "relations": sum(len(document.relations) for document in documents),
-            "training": chosen,
-        }
-        return Recipe.from_dict(values), row
-
-    def _scores(self, training: Training) -> ResultRow:
-        """Return the F1 scores of a finished training, and remove its model."""
-        folder = RunFolder(self.folder / training.name)
-        summary = folder.read_summary()
-        shutil.rmtree(folder.path)
-        scores = {
-            split: {task: summary[split][task]["micro"]["f1"] for task in TASKS} for split in SPLITS if split in summary
-        }
-        return {**scores, "seconds": summary["seconds"]}
-
-    def _collect(self) -> None:
-        """Group the finished trainings by corpus, size and start."""
-        groups: dict[tuple[str, str, str], list[ResultRow]] = {}
-        for training in sorted(self.done, key=lambda t: (t.corpus, _as_number(t.size), t.start, t.seed)):
-            group = groups.setdefault((training.corpus, training.size, training.start), [])
-            group.append(self.done[training])
-        self.run.rows[:] = [
-            {"corpus": corpus, "size": size, "start": start, "trainings": group}
-            for (corpus, size, start), group in groups.items()
-        ]
-
-    def _result(self) -> Result:
-        data = {
-            name: {split: Path(path).name for split, path in settings.splits.items()}
-            for name, (settings, _) in self.corpora.items()
-        }
-        return self.run.result(
-            NAME, self.device, self.options, COLUMNS, NOTES, precision=self.options.precision, data=data
-        )
-
-
-def _as_number(size: str) -> float:
-    return float("inf") if size == ALL else int(size)
-
-
-def _short(name: str) -> str:
-    """Return the name of a start: that of its folder, or its hub id."""
-    return Path(name).resolve().name if Path(name).is_dir() else name
-
-
-def scores_of(row: ResultRow, task: str) -> tuple[str, list[float]]:
-    """Return the split that a row is scored on, test if there is one, and the scores of all seeds in percent."""
-    split = "test" if all("test" in training for training in row["trainings"]) else "dev"
-    return split, [100 * training[split][task] for training in row["trainings"]]
-
-
-def _show(task: str) -> ResultColumn:
-    def show(row: ResultRow) -> str:
-        values = scores_of(row, task)[1]
-        spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
-        return f"{statistics.mean(values):.1f}{spread}"
-
-    return ResultColumn(TASKS[task], show)
-
-
-def _mean_sentences(row: ResultRow) -> float:
-    return float(statistics.mean(training["sentences"] for training in row["trainings"]))
-
+from cascade_srn.errors import require
+from cascade_srn.lab.benchmarks.measuring import ResultColumn, number, text
+from cascade_srn.lab.benchmarks.options import FewShotOptions
+from cascade_srn.lab.benchmarks.trainings import Trainings, mean_sentences, save_figure, score_column, scores_of
+from cascade_srn.training.run_folder import TASKS
 
 COLUMNS = (
     text("corpus", "corpus"),
     text("size", "size"),
-    number("sentences", _mean_sentences),
+    number("sentences", mean_sentences),
     text("start", "start"),
     number("seeds", lambda row: len(row["trainings"])),
     ResultColumn("split", lambda row: scores_of(row, "ner")[0]),
-    *(_show(task) for task in TASKS),
+    *(score_column(task) for task in TASKS),
 )
+
+
+class FewShot(Trainings[FewShotOptions]):
+    """Trainings on samples of gold annotations. Weights and thresholds are chosen on all of dev."""
+
+    NAME = "few-shot"
+    NOTES = (
+        "F1 in percent, mean ± sample standard deviation over the seeds; each seed has another sample of whole "
+        "documents, of which a small one is part of each larger one",
+        "settings: the default rule of training; weights and thresholds are chosen on all of dev",
+    )
+    COLUMNS = COLUMNS
 
 
 def plot_few_shot(result: Mapping[str, Any], path: Path) -> Path:
     """Draw NER and strict RE of each corpus over the number of sentences, with the deviation as a bar."""
     require("matplotlib", extra="report")
-    import matplotlib as mpl
     from matplotlib.figure import Figure
 
     corpora = list(dict.fromkeys(row["corpus"] for row in result["rows"]))
@@ -313,21 +48,17 @@ def plot_few_shot(result: Mapping[str, Any], path: Path) -> Path:
         rows = [row for row in result["rows"] if row["corpus"] == corpus]
         for axes, task in zip(line, ("ner", "re_strict"), strict=True):
             for start, marker in zip(dict.fromkeys(row["start"] for row in rows), "osv^D" * len(rows), strict=False):
-                chosen = sorted((row for row in rows if row["start"] == start), key=_mean_sentences)
+                chosen = sorted((row for row in rows if row["start"] == start), key=mean_sentences)
                 scores = [scores_of(row, task)[1] for row in chosen]
                 spreads = [statistics.stdev(values) if len(values) > 1 else 0.0 for values in scores]
                 means = [statistics.mean(values) for values in scores]
-                axes.errorbar(list(map(_mean_sentences, chosen)), means, spreads, marker=marker, capsize=3, label=start)
+                axes.errorbar(list(map(mean_sentences, chosen)), means, spreads, marker=marker, capsize=3, label=start)
             split = scores_of(rows[0], task)[0]
             axes.set(title=f"{corpus}: {TASKS[task]}, F1 on {split}", xlabel="training sentences", xscale="log")
-            ticks = sorted({round(_mean_sentences(row)) for row in rows})
+            ticks = sorted({round(mean_sentences(row)) for row in rows})
             axes.set_xticks(ticks, [str(value) for value in ticks])
             axes.set_ylim(0, None)
             axes.minorticks_off()
             axes.grid(alpha=0.3)
     panels[0][0].legend()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # A fixed salt and no date: the same results give the same file.
-    with mpl.rc_context({"svg.hashsalt": "cascade-srn", "svg.fonttype": "none"}):
-        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
-    return path
+    return save_figure(figure, path)

@@ -314,3 +314,31 @@ class FewShotOptions(BenchmarkOptions):
                 )
         if not self.starts and not self.encoders:
             raise ConfigError("there is no start", "Give trained models or encoders", option="starts")
+
+
+@dataclass(frozen=True)
+class TeachOptions(FewShotOptions):
+    """Options of the simulation of a teacher.
+
+    Attributes:
+        sizes: Numbers of sentences that the teacher labels, or all.
+        seeds: Trainings of each size. Each has another sample and other errors.
+        teachers: Levels of the teacher in percent: precision/recall of entities + precision/recall of relations.
+        checked: Share of the sentences that a person checks, the most doubtful ones. 0: none.
+        repeated: Share of the decisions of the teacher that a second answer repeats, errors included.
+        epochs: Passes over the sentences. 0: the rule of annotation projects.
+    """
+
+    sizes: tuple[str, ...] = ("50", "100", "200", "500")
+    seeds: int = 1
+    teachers: tuple[str, ...] = ("90/85+70/60", "80/75+50/40", "65/60+30/25", "45/44+12/9")
+    checked: float = 0.1
+    repeated: float = 0.7
+    epochs: int = 0
+
+    LEAST = FewShotOptions.LEAST | {"checked": 0, "repeated": 0, "epochs": 0}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("checked", "repeated"):
+            require_range(name, getattr(self, name), 0, 1, option=name)
