@@ -187,7 +187,7 @@ def test_training_without_annotations_is_refused(refusing):
 
 
 def test_a_second_training_is_refused(client, monkeypatch):
-    def fail():
+    def fail(*, raw):
         raise TrainingError("a training is running")
 
     monkeypatch.setattr(client.app.state.learner, "start", fail)
