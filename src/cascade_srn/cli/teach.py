@@ -179,7 +179,7 @@ def _print_estimate(questions: list[Question], ledger: Ledger) -> None:
     typer.echo(f"About {asked:,} tokens of questions and {answered:,} of answers (at most {most:,})")
     if ledger.budget.prices is not None:
         cost, highest = ledger.budget.cost((asked, answered)), ledger.budget.cost((asked, most))
-        typer.echo(f"About {cost:.2f} in money, at most about {highest:.2f}")
+        typer.echo(f"About {cost:.4f} in money, at most about {highest:.4f}")
 
 
 def _announce(server: EndpointSettings, questions: list[Question], ledger: Ledger, n_more: int) -> None:

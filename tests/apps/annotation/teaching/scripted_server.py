@@ -112,7 +112,9 @@ def drip(chunk: bytes, pause: float) -> Callable[[_Handler], None]:
 
 
 @contextmanager
-def serving(script: Callable[[int, dict[str, Any]], Any] = lambda number, body: label(body)) -> Iterator[ScriptedServer]:
+def serving(
+    script: Callable[[int, dict[str, Any]], Any] = lambda number, body: label(body),
+) -> Iterator[ScriptedServer]:
     """Run a server in this block."""
     server = ScriptedServer(script)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)

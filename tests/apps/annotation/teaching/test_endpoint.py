@@ -112,23 +112,26 @@ def test_a_refused_question_is_no_reason_to_change_a_form_that_works():
     [(401, "CASCADE_SRN_TEACHER_KEY"), (403, "rights"), (404, "/v1"), (400, "name of the model"), (402, "account")],
 )
 def test_what_cannot_pass_stops_the_run(status, hint):
-    with serving(lambda number, body: (status, {}, {"error": {"message": f"bad {KEY}"}})) as server:
-        with pytest.raises(EndpointError) as stopped:
-            ask(server)
+    refusal = status, {}, {"error": {"message": f"bad {KEY}"}}
+    with serving(lambda number, body: refusal) as server, pytest.raises(EndpointError) as stopped:
+        ask(server)
     assert hint in stopped.value.hint
     assert KEY not in str(stopped.value)
 
 
 def test_redirects_get_neither_text_nor_key():
-    with serving() as other, serving(lambda number, body: (307, {"Location": f"{other.url}/x"}, b"")) as server:
-        with pytest.raises(EndpointError, match="redirects to"):
-            ask(server)
+    with (
+        serving() as other,
+        serving(lambda number, body: (307, {"Location": f"{other.url}/x"}, b"")) as server,
+        pytest.raises(EndpointError, match="redirects to"),
+    ):
+        ask(server)
     assert other.requests == []
 
 
-def test_no_server(unused_tcp_port_url="http://127.0.0.1:9/v1"):
+def test_no_server():
     calls = []
-    endpoint = Endpoint(EndpointSettings(unused_tcp_port_url, "m", retries=1, backoff=0.01), {})
+    endpoint = Endpoint(EndpointSettings("http://127.0.0.1:9/v1", "m", retries=1, backoff=0.01), {})
     with pytest.raises(QuestionFailed, match="cannot be reached; given up after 2 attempts"):
         endpoint.ask(QUESTION, lambda: calls.append(1), lambda: calls.append(-1))
     assert sum(calls) == 0

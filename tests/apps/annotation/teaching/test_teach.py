@@ -68,7 +68,9 @@ def test_a_project_with_labels_of_the_teacher(place, capsys, monkeypatch):
         assert "requests about" not in capsys.readouterr().err
     assert len(server.requests) == 20
     assert {headers["authorization"] for headers in server.headers} == {"Bearer k1"}
-    expected = f"20 requests about 10 sentences are sent to {server.url}/chat/completions and nowhere else, with the key"
+    expected = (
+        f"20 requests about 10 sentences are sent to {server.url}/chat/completions and nowhere else, with the key"
+    )
     assert expected in printed.err
     assert "20 answers, 10 of 10 sentences labelled, 20 entities, 10 relations" in printed.out
     assert "2,000 tokens of questions, 400 of answers, 0.0028 in money" in printed.out
@@ -204,7 +206,9 @@ def test_other_inputs_own_prompts_and_more_sentences(place, capsys):
 def test_one_line_for_each_mistake(place, capsys):
     (place / "typo.yaml").write_text("entities: [Party]\nrelation: [OWES]\n", encoding="utf-8")
     url = "http://127.0.0.1:9/v1"
-    assert "unknown section 'relation'" in failure(capsys, *["typo.yaml" if a == "labels.yaml" else a for a in arguments(url)])
+    assert "unknown section 'relation'" in failure(
+        capsys, *["typo.yaml" if a == "labels.yaml" else a for a in arguments(url)]
+    )
     assert "not a web address" in failure(capsys, *arguments("localhost:9"))
     assert "needs prices" in failure(capsys, *arguments(url, "--budget", "5"))
     assert "two numbers" in failure(capsys, *arguments(url, "--price", "5"))
