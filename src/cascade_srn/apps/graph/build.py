@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from cascade_srn.apps.graph.acronyms import Definitions, define_acronyms
 from cascade_srn.apps.graph.edges import (
     QUERIES,
-    count_rows,
+    count_nodes,
     count_votes,
+    find_relations,
     flag_edges,
     make_edges,
     make_slug,
@@ -23,15 +24,16 @@ from cascade_srn.apps.graph.edges import (
     quote_sentences,
     winner,
 )
-from cascade_srn.apps.graph.incremental import Change, Difference, Resolver, key_row, make_table
+from cascade_srn.apps.graph.incremental import Change, Resolver, key_row, make_table
 from cascade_srn.apps.graph.link import describe_vocabulary, link_nodes
 from cascade_srn.apps.graph.load import Extracted, load
+from cascade_srn.apps.graph.patch import Earlier, Patch, make_merges
 from cascade_srn.apps.graph.resolve import Resolution, Surface, Texts, count_words, describe_forms, resolve
 from cascade_srn.apps.graph.rules import Words
 from cascade_srn.apps.graph.settings import ACYCLIC, SYMMETRIC, GraphReport, GraphSettings
 from cascade_srn.apps.graph.sources import FILES, Sources, absolute_files
-from cascade_srn.apps.graph.store import check_target, write_graph
-from cascade_srn.apps.graph.tables import STEPS, load_library, make_schema, table_schema
+from cascade_srn.apps.graph.store import DATABASE, check_target, write_graph
+from cascade_srn.apps.graph.tables import STEPS, TABLES, load_library
 from cascade_srn.apps.graph.vocabulary import read_vocabulary
 from cascade_srn.errors import ConfigError, DataError, suggest
 from cascade_srn.formats.files import read_stored_json
@@ -92,27 +94,16 @@ def build_from(
     """
     connection = load_library("duckdb").connect()
     try:
-        tables, record, report, state = _make_tables(connection, sources, earlier)
+        built = _make_tables(connection, sources, earlier)
     finally:
         connection.close()
-    write_graph(output, tables, record, overwrite=overwrite, add=partial(sources.write, state=state))
-    counts = {name: table.num_rows for name, table in tables.items()}
-    return GraphReport(str(output), counts, **report)
-
-
-@dataclass(frozen=True)
-class Earlier:
-    """A graph before a change.
-
-    Attributes:
-        tables: Tables ``nodes`` and ``merges`` of the graph, and those of its state, with the new numbers of documents.
-        texts: What the texts of all documents say after the change.
-        difference: What the documents that come and go change.
-    """
-
-    tables: Mapping[str, pyarrow.Table]
-    texts: Texts
-    difference: Difference
+    database, old = None, Path(output) / DATABASE
+    if built.patch is not None and old.is_file():
+        database = partial(built.patch.write_database, old, tables=built.tables, linked=bool(built.report["links"]))
+    add = partial(sources.write, state=built.state)
+    write_graph(output, built.tables, built.record, overwrite=overwrite, add=add, database=database)
+    counts = {name: built.tables[name].num_rows for name in TABLES}
+    return GraphReport(str(output), counts, **built.report)
 
 
 @dataclass(frozen=True)
@@ -125,56 +116,75 @@ class _Named:
     votes: dict[int, dict[str, float]]
 
 
-def _make_tables(
-    connection: duckdb.DuckDBPyConnection, sources: Sources, earlier: Earlier | None
-) -> tuple[dict[str, pyarrow.Table], dict[str, Any], dict[str, Any], dict[str, pyarrow.Table]]:
-    pa = load_library("pyarrow")
+@dataclass(frozen=True)
+class _Built:
+    """A graph that can be written: its tables, the content of ``graph.json``, the report, the state, and the change."""
+
+    tables: dict[str, pyarrow.Table]
+    record: dict[str, Any]
+    report: dict[str, Any]
+    state: dict[str, pyarrow.Table]
+    patch: Patch | None
+
+
+def _make_tables(connection: duckdb.DuckDBPyConnection, sources: Sources, earlier: Earlier | None) -> _Built:
     extracted, settings = sources.extracted, sources.settings
-    for name, table in extracted.tables.items():
-        connection.register(name, table)
     vocabulary = read_vocabulary(settings)
-    change = None if earlier is None else _resolve_change(earlier, settings)
-    if change is None:
-        earlier = None
-        change = _resolve_all(extracted, settings)
-    surfaces, found, numbers, state = change.surfaces, change.found, change.numbers, change.tables
-    for name in ("surfaces", "keys", "local"):
-        connection.register(name, state[name])
-    place_mentions(connection)
-    others = _Others(connection, earlier, change.old_roots)
-    named, renamed = _name(connection, found, numbers, others)
-    own = _create_nodes(connection, named, numbers)
-    others.rename(renamed)
-    state["roots"] = others.roots(own)
     schema = None if settings.schema is None else _read_schema(Path(settings.schema))
     symmetric, acyclic, notes = _relation_kinds(extracted, settings, schema)
-    n_entities = extracted.tables["entities"].num_rows
-    dropped = {"generic mentions": n_entities - count_rows(connection, "placed")}
-    dropped |= make_edges(
-        connection,
-        settings,
-        symmetric,
-        {} if settings.precision is None else _promise(settings.precision, settings.schema, extracted),
-    )
+    change = None
+    if earlier is not None and earlier.record["symmetric"] == sorted(symmetric):
+        change = _resolve_change(earlier, settings)
+    patch = None if earlier is None or change is None else Patch(earlier, change, extracted)
+    change = change or _resolve_all(extracted, settings)
+    found, numbers, state = change.found, change.numbers, change.tables
+    connection.register("dates", extracted.tables["documents"].select(["document", "date"]))
+    for name in ("surfaces", "keys", "local"):
+        connection.register(name, state[name])
+
+    def place() -> None:
+        for name, table in (extracted.tables if patch is None else patch.scope()).items():
+            connection.register(name, table)
+        place_mentions(connection)
+
+    place()
+    if patch is not None:
+        patch.add_voters(connection)
+    named, renamed = _name(connection, found, numbers, patch)
+    nodes, state["roots"] = _describe_nodes(named, numbers)
+    if patch is not None:
+        state["roots"], is_more = patch.rename(state["roots"], renamed)
+        if is_more:
+            place()
+    connection.register("roots", state["roots"])
+    connection.execute("CREATE TABLE nodes AS SELECT root, node FROM roots SEMI JOIN placed USING (root)")
+    min_scores = {} if settings.precision is None else _promise(settings.precision, settings.schema, extracted)
+    dropped = find_relations(connection, settings, symmetric, min_scores)
     quote_sentences(connection)
-    flags = flag_edges(connection, acyclic)
+    if patch is not None:
+        patch.add_standing(connection)
+        dropped = patch.count_dropped(dropped, settings, symmetric)
+    dropped["relations of edges below the minimum count"] = make_edges(connection, settings.min_count)
     tables = {name: connection.sql(query).to_arrow_table() for name, query in QUERIES.items()}
+    merges = _merge_rows(change.surfaces, found, named)
+    if patch is None:
+        tables |= {"nodes": nodes, "merges": make_merges(merges), "documents": extracted.tables["documents"]}
+    else:
+        tables = patch.merge(connection, tables, nodes, make_merges(merges))
+    tables["edges"], flags = flag_edges(tables["edges"], acyclic)
+    dates = extracted.tables["documents"]["date"].to_pylist()
+    tables["nodes"] = count_nodes(tables["nodes"], tables["mentions"], tables["edges"], dates)
     known = {*extracted.tables["entities"]["label"].unique().to_pylist(), *(schema.entity_types if schema else ())}
     tables["nodes"], tables["links"], links = link_nodes(
         connection,
         tables["nodes"],
+        tables["mentions"],
         vocabulary,
         labels=known,
         threshold=settings.vocabulary_threshold,
         by_type=not settings.types,
     )
-    rows = sorted(
-        {*others.merge_rows(), *_merge_rows(surfaces, found, named)},
-        key=lambda row: (row[0], STEPS.index(row[5]), *row[1:]),
-    )
-    columns = list(zip(*rows, strict=True)) or [()] * len(table_schema("merges"))
-    tables["merges"] = pa.table([pa.array(list(column)) for column in columns], names=table_schema("merges").names)
-    steps = Counter(row[5] for row in rows)
+    steps = Counter(tables["merges"]["step"].to_pylist())
     report = {
         "dropped": {reason: count for reason, count in dropped.items() if count},
         "merges": {step: steps[step] for step in STEPS if steps[step]},
@@ -191,7 +201,8 @@ def _make_tables(
     if vocabulary is not None:
         record["vocabulary"] = describe_vocabulary(vocabulary, Path(settings.vocabulary or "").name, links)
         notes += vocabulary.notes
-    return tables, record, report | {"links": links, "notes": (*extracted.notes, *found.notes, *notes)}, state
+    report |= {"links": links, "notes": (*extracted.notes, *found.notes, *notes)}
+    return _Built(tables, record, report, state, patch)
 
 
 def _resolve_all(extracted: Extracted, settings: GraphSettings) -> Change:
@@ -223,83 +234,25 @@ def _resolve_all(extracted: Extracted, settings: GraphSettings) -> Change:
         "tokens": tokens,
     }
     state = {name: make_table(name, given) for name, given in tables.items()}
-    return Change(found, {at: at for at in range(len(forest.keys))}, surfaces, set(), state)
+    return Change(found, {at: at for at in range(len(forest.keys))}, surfaces, set(), set(), state)
 
 
 def _resolve_change(earlier: Earlier, settings: GraphSettings) -> Change | None:
     """Resolve the names that a change affects, and change the state."""
     connection = load_library("duckdb").connect()
     try:
-        for name in ("surfaces", "keys", "local", "tokens"):
-            connection.register(f"given_{name}", earlier.tables[name])
+        tables = {name: earlier.tables[name] for name in ("surfaces", "keys", "tokens")} | {"local": earlier.local}
+        for name, table in tables.items():
+            connection.register(f"given_{name}", table)
             connection.execute(f"CREATE TABLE {name} AS SELECT * FROM given_{name}")
-        change = Resolver(connection, settings, earlier.texts).run(earlier.difference)
+        change = Resolver(connection, earlier.tables["keys"], settings, earlier.texts).run(earlier.difference)
     finally:
         connection.close()
     if change is not None:
-        change.tables["definitions"] = earlier.tables["definitions"]
+        change.tables["definitions"] = earlier.definitions
         change.tables["words"] = make_table("words", ((word, n) for word, n in earlier.texts.words.items() if n))
         change.tables.setdefault("tokens", earlier.tables["tokens"])
     return change
-
-
-class _Others:
-    """Nodes that a change does not affect. Their ids change if a node with the same name comes or goes."""
-
-    def __init__(
-        self, connection: duckdb.DuckDBPyConnection, earlier: Earlier | None, old_roots: Collection[int]
-    ) -> None:
-        self._connection = connection
-        self._earlier = earlier
-        self._renamed: dict[str, str] = {}
-        self.slugs: set[str] = set()
-        if earlier is None:
-            return
-        connection.register("old_roots", load_library("pyarrow").table({"root": sorted(old_roots)}))
-        connection.register("given_nodes", earlier.tables["nodes"])
-        connection.register("given_roots", earlier.tables["roots"])
-        connection.execute("""
-            CREATE TABLE kept AS SELECT root, node, name, label, votes, slug
-            FROM given_roots JOIN given_nodes USING (node) ANTI JOIN old_roots USING (root)
-        """)
-        gone = connection.execute("SELECT node, slug FROM given_roots SEMI JOIN old_roots USING (root)").fetchall()
-        self._gone = {node for node, _ in gone}
-        self.slugs = {slug for _, slug in gone}
-
-    def find(self, slugs: set[str]) -> list[tuple[int, str, str, str]]:
-        """Return number of the root, name, label and key of the nodes whose ids are decided again."""
-        if self._earlier is None:
-            return []
-        self._connection.register("slugs", load_library("pyarrow").table({"slug": sorted(slugs | self.slugs)}))
-        rows: list[tuple[int, str, str, str]] = self._connection.execute("""
-            SELECT kept.root, kept.name, kept.label, keys.text FROM kept JOIN keys ON keys.key = kept.root
-            SEMI JOIN slugs ON slugs.slug = kept.slug
-        """).fetchall()
-        return rows
-
-    def rename(self, ids: Mapping[int, str]) -> None:
-        """Set the ids of nodes by root."""
-        if self._earlier is None:
-            return
-        _create(self._connection, "renamed", "root:int64 new:string", ids.keys(), ids.values())
-        rows = self._connection.execute("SELECT node, new FROM kept JOIN renamed USING (root)").fetchall()
-        self._renamed = dict(rows)
-        self._connection.execute("UPDATE kept SET node = new FROM renamed WHERE renamed.root = kept.root")
-        self._connection.execute("INSERT INTO nodes SELECT * EXCLUDE (slug) FROM kept")
-
-    def merge_rows(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the merges of these nodes."""
-        merges = () if self._earlier is None else self._earlier.tables["merges"].columns
-        for row in zip(*(column.to_pylist() for column in merges), strict=True):
-            if row[0] not in self._gone:
-                yield self._renamed.get(row[0], row[0]), *row[1:]
-
-    def roots(self, own: pyarrow.Table) -> pyarrow.Table:
-        """Return the table of all roots, from that of the others."""
-        if self._earlier is None:
-            return own
-        kept = self._connection.sql("SELECT root, node, slug FROM kept").to_arrow_table().cast(own.schema)
-        return load_library("pyarrow").concat_tables([kept, own])
 
 
 def collect_surfaces(extracted: Extracted) -> list[Surface]:
@@ -330,27 +283,20 @@ def iterate_texts(extracted: Extracted) -> Iterator[tuple[int, str]]:
             at += 1
 
 
-def _create(connection: duckdb.DuckDBPyConnection, name: str, columns: str, *values: Iterable[Any]) -> None:
-    """Create a table from the values of its columns, which are given as for :func:`make_schema`."""
-    pa, schema = load_library("pyarrow"), make_schema(columns)
-    arrays = [pa.array(list(one), kind) for one, kind in zip(values, schema.types, strict=True)]
-    connection.register("given", pa.table(arrays, schema=schema))
-    connection.execute(f"CREATE TABLE {name} AS SELECT * FROM given")
-    connection.unregister("given")
-
-
 def _name(
-    connection: duckdb.DuckDBPyConnection, found: Resolution, numbers: Mapping[int, int], others: _Others
+    connection: duckdb.DuckDBPyConnection, found: Resolution, numbers: Mapping[int, int], patch: Patch | None
 ) -> tuple[_Named, dict[int, str]]:
     """Name nodes. Return them by root, and the ids of others with the same names by the number of their root."""
     forest = found.forest
     roots = {numbers[root]: root for root in {forest.root(at) for at in numbers}}
-    votes = {roots[number]: given for number, given in count_votes(connection, roots).items()}
+    counted = count_votes(connection, roots, "placed" if patch is None else "voters")
+    votes = {roots[number]: given for number, given in counted.items()}
     given = {forest.root(key): label for key, label in found.labels.items()}
     labels = {root: given.get(root) or winner(weights) for root, weights in votes.items()}
     main = forest.main_keys()
     names = {root: forest.keys[main[root]].name for root in votes}
-    near = others.find({make_slug(names[root], labels[root]) for root in votes})
+    slugs = {make_slug(names[root], labels[root]) for root in votes}
+    near = [] if patch is None else patch.find_slugs(connection, slugs)
     # Roots of other nodes have no place in the forest, so that they get negative numbers.
     ids = name_nodes(
         [(root, names[root], labels[root], forest.keys[root].text) for root in votes]
@@ -360,15 +306,15 @@ def _name(
     return _Named(ids, names, labels, votes), renamed
 
 
-def _create_nodes(connection: duckdb.DuckDBPyConnection, named: _Named, numbers: Mapping[int, int]) -> pyarrow.Table:
-    """Create the table of nodes. Return that of roots."""
+def _describe_nodes(named: _Named, numbers: Mapping[int, int]) -> tuple[pyarrow.Table, pyarrow.Table]:
+    """Return id, name, label and votes of nodes in the order of their ids, and the table of their roots."""
+    pa = load_library("pyarrow")
     roots = sorted(named.ids, key=named.ids.__getitem__)
     values = [[by_root[root] for root in roots] for by_root in (named.ids, named.names, named.labels)]
     votes = [json.dumps(named.votes[root], ensure_ascii=False) for root in roots]
-    columns = "root:int64 node:string name:string label:string votes:string"
-    _create(connection, "nodes", columns, [numbers[root] for root in roots], *values, votes)
+    nodes = pa.table([pa.array(column, pa.string()) for column in (*values, votes)], ["node", "name", "label", "votes"])
     slugs = [make_slug(named.names[root], named.labels[root]) for root in roots]
-    return make_table("roots", zip((numbers[root] for root in roots), values[0], slugs, strict=True))
+    return nodes, make_table("roots", zip((numbers[root] for root in roots), values[0], slugs, strict=True))
 
 
 def _relation_kinds(

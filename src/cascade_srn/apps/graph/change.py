@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cascade_srn.apps.graph.acronyms import Definitions, define_acronyms
-from cascade_srn.apps.graph.build import Earlier, build_from, collect_surfaces, iterate_texts
+from cascade_srn.apps.graph.build import build_from, collect_surfaces, iterate_texts
 from cascade_srn.apps.graph.incremental import Difference, make_table
 from cascade_srn.apps.graph.load import Extracted, load
+from cascade_srn.apps.graph.patch import Earlier
 from cascade_srn.apps.graph.resolve import Texts, count_words
 from cascade_srn.apps.graph.settings import GraphReport, GraphSettings
 from cascade_srn.apps.graph.sources import Sources, combine, read_sources, read_state
@@ -123,11 +124,12 @@ def write_change(
         raise DataError("no document would be left", "Remove the folder of the graph instead")
     kept = [number not in gone for number in range(n_old)]
     relinked = vocabulary_changed(graph, sources.settings)
-    state = _usable_state(graph, sources)
+    record = read_record(graph)
+    state = _usable_state(graph, sources, record)
     if state is None:
-        earlier, combined = None, combine(sources.extracted, kept, new)
+        earlier, combined = None, combine(sources.extracted, kept, new)[0]
     else:
-        earlier, combined = _compare(sources, state, kept, new)
+        earlier, combined = _compare(sources, record, state, kept, new)
     report = build_from(replace(sources, extracted=combined), graph, overwrite=True, earlier=earlier)
     changed = {"added": changes.get("added", 0) - changes.get("replaced", 0), "replaced": 0, "removed": 0} | {
         name: count for name, count in changes.items() if name != "added"
@@ -143,16 +145,23 @@ def vocabulary_changed(graph: str | Path, settings: GraphSettings) -> bool:
     return bool(read_record(graph).get("vocabulary", {}).get("sha256") != checksum(Path(settings.vocabulary)))
 
 
-def _usable_state(graph: str | Path, sources: Sources) -> dict[str, pyarrow.Table] | None:
-    """Return the state of a graph; None if all names have to be resolved, because files say what is the same."""
+def _usable_state(graph: str | Path, sources: Sources, record: Mapping[str, Any]) -> dict[str, pyarrow.Table] | None:
+    """Return the tables of a graph and its state; None if everything has to be built.
+
+    This is so if files say what is the same, or if the tables lack relations that a change can bring back.
+    """
     settings = sources.settings
-    if settings.aliases or settings.merges or settings.splits:
+    if settings.aliases or settings.merges or settings.splits or settings.precision or settings.min_count > 1:
         return None
-    return read_state(graph, read_record(graph))
+    return read_state(graph, record)
 
 
 def _compare(
-    sources: Sources, state: dict[str, pyarrow.Table], kept: Sequence[bool], new: Extracted | None
+    sources: Sources,
+    record: Mapping[str, Any],
+    state: dict[str, pyarrow.Table],
+    kept: Sequence[bool],
+    new: Extracted | None,
 ) -> tuple[Earlier, Extracted]:
     """Return what a change of documents changes, and the documents after it."""
     settings, old = sources.settings, sources.extracted
@@ -172,10 +181,10 @@ def _compare(
             added = {"definitions": make_table("definitions", definitions), "local": make_table("local", [])}
             new = Extracted(part.tables | added, part.notes)
     extra = {name: state[name] for name in ("definitions", "local")}
-    combined = combine(Extracted(old.tables | extra, ()), kept, new)
-    tables = state | {name: combined.tables.pop(name) for name in extra}
+    combined, numbers = combine(Extracted(old.tables | extra, ()), kept, new)
+    renumbered = {name: combined.tables.pop(name) for name in extra}
     after = Definitions()
-    for row in _tuples(tables["definitions"]):
+    for row in _tuples(renumbered["definitions"]):
         after.add(*row)
     # The name of a long form may change for all acronyms that have it.
     longs = {long for _, _, long, _ in changed}
@@ -187,7 +196,7 @@ def _compare(
     ids = combined.tables["documents"]["document_id"]
     texts = Texts(after, counts, lambda at: str(ids[at]))
     difference = Difference(_without_zeros(surfaces), acronyms, _without_zeros(words))
-    return Earlier(tables, texts, difference), combined
+    return Earlier(record, state, old, numbers, texts, difference, **renumbered), combined
 
 
 def _without_zeros(counts: Counter[Any]) -> dict[Any, int]:

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cascade_srn.apps.graph.generic import COREFERENCE
 from cascade_srn.apps.graph.settings import KEPT, GraphSettings
@@ -15,6 +15,7 @@ from cascade_srn.apps.graph.tables import load_library
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow
 
 _MAX_SLUG = 80
 _BATCH = 1000
@@ -28,7 +29,7 @@ def place_mentions(connection: duckdb.DuckDBPyConnection) -> None:
     Needs ``entities``, ``surfaces`` (text, label, key), ``local`` (document, key, other), ``keys`` (key, root, step).
     """
     connection.execute("""
-        CREATE TABLE placed AS
+        CREATE OR REPLACE TABLE placed AS
         SELECT e.* EXCLUDE (antecedent), keys.root,
             CASE WHEN local.other IS NOT NULL THEN 'acronym' ELSE keys.step END AS step
         FROM entities e
@@ -47,13 +48,21 @@ def place_mentions(connection: duckdb.DuckDBPyConnection) -> None:
     """)
 
 
-def count_votes(connection: duckdb.DuckDBPyConnection, roots: Iterable[int]) -> dict[int, dict[str, float]]:
-    """Return the weights of the types of each of some roots: the sum of the scores of its mentions."""
+def count_votes(
+    connection: duckdb.DuckDBPyConnection, roots: Iterable[int], mentions: str = "placed"
+) -> dict[int, dict[str, float]]:
+    """Return the weights of the types of each of some roots: the sum of the scores of its mentions.
+
+    Args:
+        connection: A database.
+        roots: The roots.
+        mentions: Table of their mentions.
+    """
     pa = load_library("pyarrow")
     connection.register("chosen", pa.table({"root": pa.array(list(roots), pa.int64())}))
     votes: defaultdict[int, dict[str, float]] = defaultdict(dict)
     rows = connection.execute(
-        f"SELECT root, label, sum({_WEIGHT}) / 1000000 FROM placed SEMI JOIN chosen USING (root) "
+        f"SELECT root, label, sum({_WEIGHT}) / 1000000 FROM {mentions} SEMI JOIN chosen USING (root) "
         f"WHERE step IS DISTINCT FROM '{COREFERENCE}' "
         "GROUP BY root, label ORDER BY root, label"
     ).fetchall()
@@ -95,16 +104,16 @@ def make_slug(name: str, label: str) -> str:
     return re.sub(r"[\W_]+", "-", kept).strip("-") or "node"
 
 
-def make_edges(
+def find_relations(
     connection: duckdb.DuckDBPyConnection,
     settings: GraphSettings,
     symmetric: Collection[str],
     min_scores: Mapping[str, float] = {},
 ) -> dict[str, int]:
-    """Make ``evidence`` and ``edges`` from ``relations``, ``placed`` and ``nodes`` (root, node).
+    """Make ``single`` from ``relations``, ``placed`` and ``nodes`` (root, node): the relations between two nodes.
 
     Returns:
-        Number of relations that are left out, by reason.
+        Number of mentions and relations that are left out, by reason.
     """
     left_out = {status: 0 for status in KEPT if status not in settings.keep}
     rows = connection.execute("SELECT status, count(*) FROM relations GROUP BY status").fetchall()
@@ -146,6 +155,20 @@ def make_edges(
             ) AS number FROM found WHERE head <> tail
         ) WHERE number = 1
     """)
+    loops = connection.execute("SELECT count(*) FROM found WHERE head = tail").fetchall()[0][0]
+    scored, placed, single = (count_rows(connection, name) for name in ("scored", "found", "single"))
+    return {
+        "generic mentions": count_rows(connection, "entities") - count_rows(connection, "placed"),
+        **{f"{status} relations": count for status, count in left_out.items()},
+        "relations below the minimum score": total - scored,
+        "relations of generic mentions": scored - placed,
+        "relations within one node": loops,
+        "repeated relations": placed - loops - single,
+    }
+
+
+def make_edges(connection: duckdb.DuckDBPyConnection, min_count: int) -> int:
+    """Make ``edges`` from ``single``. Return the number of relations whose edge has too few of them."""
     connection.execute(
         f"""
         CREATE TABLE edges AS
@@ -154,21 +177,13 @@ def make_edges(
                 max(score) AS best_score,
                 sum({_WEIGHT}) FILTER (score IS NOT NULL) / 1000000 / count(score) AS mean_score,
                 min(date) AS first_date, max(date) AS last_date, any_value("symmetric") AS "symmetric", '' AS flag
-            FROM single JOIN documents USING (document) GROUP BY head, label, tail HAVING count(*) >= ?
+            FROM single JOIN dates USING (document) GROUP BY head, label, tail HAVING count(*) >= ?
         )
         """,
-        [settings.min_count],
+        [min_count],
     )
-    loops = connection.execute("SELECT count(*) FROM found WHERE head = tail").fetchall()[0][0]
-    scored, placed, single = (count_rows(connection, name) for name in ("scored", "found", "single"))
     kept = connection.execute("SELECT coalesce(sum(n), 0) FROM edges").fetchall()[0][0]
-    return {f"{status} relations": count for status, count in left_out.items()} | {
-        "relations below the minimum score": total - scored,
-        "relations of generic mentions": scored - placed,
-        "relations within one node": loops,
-        "repeated relations": placed - loops - single,
-        "relations of edges below the minimum count": single - int(kept),
-    }
+    return count_rows(connection, "single") - int(kept)
 
 
 def quote_sentences(connection: duckdb.DuckDBPyConnection) -> None:
@@ -195,47 +210,91 @@ def quote_sentences(connection: duckdb.DuckDBPyConnection) -> None:
     connection.register("quotes", pa.table(arrays, names=list(types)))
 
 
-def flag_edges(connection: duckdb.DuckDBPyConnection, acyclic: Collection[str]) -> dict[str, int]:
+def flag_edges(edges: pyarrow.Table, acyclic: Collection[str]) -> tuple[pyarrow.Table, dict[str, int]]:
     """Flag edges of acyclic relation types that contradict each other or form a cycle.
 
     Returns:
-        Number of edges by flag.
+        The table of edges, and their number by flag.
     """
-    networkx = load_library("networkx")
-    flags: list[tuple[int, str]] = []
-    for label in sorted(acyclic):
-        rows = connection.execute("SELECT edge, head, tail FROM edges WHERE label = ?", [label]).fetchall()
-        pairs = {(head, tail) for _, head, tail in rows}
+    networkx, np, pa = load_library("networkx"), load_library("numpy"), load_library("pyarrow")
+    flags = np.full(edges.num_rows, "", dtype=object)
+    labels, codes = _encode(edges["label"])
+    heads, tails = _encode_ends(edges)
+    for label in sorted(acyclic & set(labels)):
+        rows = _on_cycles(np.flatnonzero(codes == labels.index(label)), heads, tails)
+        pairs = set(zip(heads[rows].tolist(), tails[rows].tolist(), strict=True))
         groups = networkx.strongly_connected_components(networkx.DiGraph(pairs))
         group = {node: number for number, members in enumerate(groups) for node in members}
-        for edge, head, tail in rows:
+        for row in rows.tolist():
+            head, tail = heads[row], tails[row]
             if (tail, head) in pairs:
-                flags.append((edge, "contradiction"))
+                flags[row] = "contradiction"
             elif group[head] == group[tail]:
-                flags.append((edge, "cycle"))
-    if flags:
-        flagged = load_library("pyarrow").table({"edge": [edge for edge, _ in flags], "flag": [f for _, f in flags]})
-        connection.register("flagged", flagged)
-        connection.execute("UPDATE edges SET flag = flagged.flag FROM flagged WHERE flagged.edge = edges.edge")
-        connection.unregister("flagged")
-    counts = {"contradiction": 0, "cycle": 0}
-    for _, flag in flags:
-        counts[flag] += 1
-    return counts
+                flags[row] = "cycle"
+    place = edges.column_names.index("flag")
+    counts = {flag: int((flags == flag).sum()) for flag in ("contradiction", "cycle")}
+    return edges.set_column(place, "flag", pa.array(flags, pa.string())), counts
+
+
+def count_nodes(nodes: pyarrow.Table, mentions: pyarrow.Table, edges: pyarrow.Table, dates: Any) -> pyarrow.Table:
+    """Return the table of nodes with their numbers of mentions, documents and edges, and with their dates.
+
+    Args:
+        nodes: Nodes in the order of their ids, each with a mention.
+        mentions: Mentions in the order of nodes and documents.
+        edges: The edges.
+        dates: Date of each document, or None.
+    """
+    np, pa, pc = load_library("numpy"), load_library("pyarrow"), load_library("pyarrow.compute")
+    _, node = _encode(mentions["node"])
+    document = mentions["document"].to_numpy()
+    starts = np.flatnonzero(np.diff(node, prepend=-1))
+    is_first = (np.diff(node, prepend=-1) != 0) | (np.diff(document, prepend=-1) != 0)
+    known = sorted(set(dates) - {None})
+    code = {date: number for number, date in enumerate(known)}
+    codes = np.array([code.get(date, -1) for date in dates], dtype=np.int64)[document]
+    last = np.maximum.reduceat(codes, starts) if len(starts) else codes
+    # Without a date, the largest number stands for none.
+    first = np.minimum.reduceat(np.where(codes < 0, len(known), codes), starts) if len(starts) else codes
+    ends = pa.chunked_array([*edges["head"].chunks, *edges["tail"].chunks], pa.string())
+    ids = nodes["node"].combine_chunks()
+    degree = np.bincount(pc.index_in(ends, ids).to_numpy().astype(np.int64), minlength=nodes.num_rows)
+    shown = pa.array([*known, None], pa.string())
+    columns = {
+        "n_mentions": pa.array(np.bincount(node, minlength=nodes.num_rows), pa.int64()),
+        "n_documents": pa.array(np.bincount(node[is_first], minlength=nodes.num_rows), pa.int64()),
+        "degree": pa.array(degree, pa.int64()),
+        "first_date": shown.take(pa.array(first)),
+        "last_date": shown.take(pa.array(np.where(last < 0, len(known), last))),
+    }
+    for name, values in columns.items():
+        nodes = nodes.append_column(name, values)
+    return nodes
+
+
+def _on_cycles(rows: Any, heads: Any, tails: Any) -> Any:
+    """Leave out edges whose head no edge leads to, or whose tail none leaves, again and again."""
+    np = load_library("numpy")
+    while True:
+        left = rows[np.isin(heads[rows], tails[rows]) & np.isin(tails[rows], heads[rows])]
+        if len(left) == len(rows):
+            return rows
+        rows = left
+
+
+def _encode(column: pyarrow.ChunkedArray) -> tuple[list[str], Any]:
+    encoded = column.combine_chunks().dictionary_encode()
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False)
+
+
+def _encode_ends(edges: pyarrow.Table) -> tuple[Any, Any]:
+    """Return numbers that are the same for the same nodes, for heads and tails."""
+    pa = load_library("pyarrow")
+    _, codes = _encode(pa.chunked_array([*edges["head"].chunks, *edges["tail"].chunks], pa.string()))
+    return codes[: edges.num_rows], codes[edges.num_rows :]
 
 
 QUERIES = {
-    "nodes": """
-        WITH dates AS (
-            SELECT root, count(*) AS n_mentions, count(DISTINCT document) AS n_documents,
-                min(date) AS first_date, max(date) AS last_date
-            FROM placed JOIN documents USING (document) GROUP BY root
-        ), ends AS (
-            SELECT head AS node FROM edges UNION ALL SELECT tail FROM edges
-        ), degrees AS (SELECT node, count(*) AS degree FROM ends GROUP BY node)
-        SELECT node, name, label, n_mentions, n_documents, coalesce(degree, 0) AS degree, votes, first_date, last_date
-        FROM nodes JOIN dates USING (root) LEFT JOIN degrees USING (node) ORDER BY node
-    """,
     "mentions": """
         SELECT node, document, document_id, entity, sentence, start, "end", placed.text, placed.label, score, model,
             step
@@ -252,9 +311,6 @@ QUERIES = {
         LEFT JOIN sentences s ON s.document = f.document AND s.sentence = f.sentence
         LEFT JOIN quotes q ON q.document = f.document AND q.sentence = f.sentence
         ORDER BY edge, f.document, relation
-    """,
-    "documents": """
-        SELECT document, document_id, shard, input, "row", date, title, text FROM documents ORDER BY document
     """,
 }
 """Queries of the tables that are written."""

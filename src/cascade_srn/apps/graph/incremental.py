@@ -72,6 +72,7 @@ class Change:
         numbers: Numbers of the affected keys in the state, by position in the forest.
         surfaces: The mentions of affected keys.
         old_roots: Roots that affected keys had.
+        moved: Affected keys with another root or step than before, and those that are new or gone.
         tables: The new state, without ``roots``.
     """
 
@@ -79,6 +80,7 @@ class Change:
     numbers: dict[int, int]
     surfaces: list[Surface]
     old_roots: set[int]
+    moved: set[int]
     tables: dict[str, pyarrow.Table]
 
 
@@ -102,12 +104,20 @@ class Resolver:
 
     Args:
         connection: A database with the tables of the state before the change.
+        keys: The table of keys.
         settings: The steps. Files of aliases, merges and splits are not supported.
         texts: What the texts of all documents say after the change.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, settings: GraphSettings, texts: Texts) -> None:
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, keys: pyarrow.Table, settings: GraphSettings, texts: Texts
+    ) -> None:
+        np = load_library("numpy")
         self._connection = connection
+        self._keys = keys
+        numbers = keys["key"].to_numpy()
+        self._positions = np.zeros(numbers.max(initial=-1) + 1, dtype=np.int64)
+        self._positions[numbers] = np.arange(len(numbers))
         self._settings = settings
         self._texts = texts
         self._rows: dict[_Id, dict[str, Any]] = {}
@@ -134,7 +144,7 @@ class Resolver:
         long_forms: dict[_Id, str] = {}
         while True:
             affected |= self._load(
-                "SELECT * FROM keys WHERE root IN (SELECT root FROM keys SEMI JOIN ids USING (text, label))",
+                "SELECT key FROM keys WHERE root IN (SELECT root FROM keys SEMI JOIN ids USING (text, label))",
                 ids=affected,
             )
             near = self._compared(affected, long_forms)
@@ -174,7 +184,7 @@ class Resolver:
             for text in (short, *longs)
             for label in self._labels
         }
-        self._load("SELECT * FROM keys SEMI JOIN ids USING (text, label)", ids=affected)
+        self._load("SELECT key FROM keys SEMI JOIN ids USING (text, label)", ids=affected)
         rows = self._query(
             """
             SELECT s.text, s.label, s.n FROM surfaces s JOIN keys k ON k.key = s.key
@@ -228,13 +238,13 @@ class Resolver:
             targets |= {(long, label) for long in self._texts.definitions.by_short.get(text, {}).values()}
         near = self._load(
             """
-            SELECT * FROM keys SEMI JOIN ids USING (text, label)
-            UNION SELECT * FROM keys SEMI JOIN squeezed ON squeezed.text = squeeze AND squeezed.label = keys.label
-            UNION SELECT * FROM keys SEMI JOIN plain AS p ON p.text = keys.plain AND p.label = keys.label
-            UNION SELECT * FROM keys SEMI JOIN affected AS a ON a.text = head AND a.label = keys.label
-            UNION SELECT * FROM keys SEMI JOIN affected AS a ON a.text = own AND a.label = keys.label
-            UNION SELECT * FROM keys SEMI JOIN affected AS a ON a.text = turn AND a.label = keys.label
-            UNION SELECT * FROM keys SEMI JOIN affected AS a ON a.text = expanded AND a.label = keys.label
+            SELECT key FROM keys SEMI JOIN ids USING (text, label)
+            UNION SELECT key FROM keys SEMI JOIN squeezed ON squeezed.text = squeeze AND squeezed.label = keys.label
+            UNION SELECT key FROM keys SEMI JOIN plain AS p ON p.text = keys.plain AND p.label = keys.label
+            UNION SELECT key FROM keys SEMI JOIN affected AS a ON a.text = head AND a.label = keys.label
+            UNION SELECT key FROM keys SEMI JOIN affected AS a ON a.text = own AND a.label = keys.label
+            UNION SELECT key FROM keys SEMI JOIN affected AS a ON a.text = turn AND a.label = keys.label
+            UNION SELECT key FROM keys SEMI JOIN affected AS a ON a.text = expanded AND a.label = keys.label
             """,
             ids=targets,
             squeezed=squeezed,
@@ -246,8 +256,8 @@ class Resolver:
         creators = {(short, label) for long, label in bare | affected for short in self._shorts.get(long, ())}
         near |= self._load(
             """
-            SELECT * FROM keys SEMI JOIN ids USING (text, label)
-            UNION SELECT * FROM keys SEMI JOIN bare ON bare.text = own AND bare.label = keys.label
+            SELECT key FROM keys SEMI JOIN ids USING (text, label)
+            UNION SELECT key FROM keys SEMI JOIN bare ON bare.text = own AND bare.label = keys.label
             """,
             ids=creators,
             bare=bare,
@@ -258,7 +268,7 @@ class Resolver:
             if (key := self._key(one)) is not None
             for word in short_words(key)
         }
-        return (near | self._load("SELECT * FROM keys SEMI JOIN ids USING (text, label)", ids=words)) - affected
+        return (near | self._load("SELECT key FROM keys SEMI JOIN ids USING (text, label)", ids=words)) - affected
 
     def _variants(self, keys: Iterable[Key]) -> dict[str, tuple[str, ...]]:
         """Return the words that are written like words of keys, before or after the change."""
@@ -298,7 +308,7 @@ class Resolver:
             one for one in affected if long_forms.get(one) != (self._rows[one]["long"] if one in self._rows else None)
         }
         return self._load(
-            "SELECT * FROM keys SEMI JOIN ids ON list_contains(string_split(shorts, ' '), ids.text)", ids=changed
+            "SELECT key FROM keys SEMI JOIN ids ON list_contains(string_split(shorts, ' '), ids.text)", ids=changed
         )
 
     def _changed_words(self, found: Resolution, affected: set[_Id], difference: Difference) -> set[_Id] | None:
@@ -319,7 +329,7 @@ class Resolver:
             if bool(after.refuse_word(word, other)) != bool(before.refuse_word(word, other))
         }
         return self._load(
-            "SELECT * FROM keys SEMI JOIN ids ON list_contains(string_split(keys.text, ' '), ids.text)",
+            "SELECT key FROM keys SEMI JOIN ids ON list_contains(string_split(keys.text, ' '), ids.text)",
             ids={(word, "") for word in rare},
         )
 
@@ -368,7 +378,10 @@ class Resolver:
             words = (word for word in {**tokens, **names} if tokens[word] or names[word])
             tables["tokens"] = make_table("tokens", ((word, tokens[word], names[word]) for word in words))
         old_roots = {self._rows[one]["root"] for one in affected if one in self._rows}
-        return Change(found, own, surfaces, old_roots, tables)
+        before = {row["key"]: (row["root"], row["step"]) for row in map(self._rows.get, affected) if row is not None}
+        after = {row[0]: (row[6], row[7]) for row in rows}
+        moved = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+        return Change(found, own, surfaces, old_roots, moved, tables)
 
     def _surfaces(self, forest: Forest, own: Mapping[int, int]) -> tuple[list[Surface], dict[tuple[str, str], int]]:
         """Return the mentions of affected keys, and the key of each of these and of all changed mentions."""
@@ -390,9 +403,9 @@ class Resolver:
         return [found[one] for one in sorted(found)], key_of
 
     def _load(self, sql: str, **ids: Iterable[_Id]) -> set[_Id]:
-        """Read rows of keys, and return their ids."""
-        names = list(make_schema(COLUMNS["keys"]).names)
-        rows = [dict(zip(names, row, strict=True)) for row in self._query(sql, **ids)]
+        """Read the rows of keys whose numbers a query returns, and return their ids."""
+        numbers = [number for (number,) in self._query(sql, **ids)]
+        rows = self._keys.take(self._positions[numbers]).to_pylist() if numbers else []
         self._rows |= {(row["text"], row["label"]): row for row in rows}
         return {(row["text"], row["label"]) for row in rows}
 

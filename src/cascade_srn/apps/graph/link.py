@@ -28,6 +28,7 @@ _Found = tuple[int, str, float]
 def link_nodes(
     connection: duckdb.DuckDBPyConnection,
     nodes: pyarrow.Table,
+    mentions: pyarrow.Table,
     vocabulary: Vocabulary | None,
     *,
     labels: Collection[str],
@@ -37,8 +38,9 @@ def link_nodes(
     """Link all nodes of a graph.
 
     Args:
-        connection: A database with ``placed`` and ``nodes``, as in a build.
+        connection: A database.
         nodes: The table of nodes.
+        mentions: The table of mentions.
         vocabulary: The vocabulary; None leaves all nodes unlinked.
         labels: Entity types of the schema.
         threshold: Minimum similarity of n-grams.
@@ -52,6 +54,8 @@ def link_nodes(
     given: dict[str, tuple[str | None, str]] = {}
     if vocabulary is not None:
         linker = Linker(vocabulary, labels, threshold)
+        connection.register("all_nodes", nodes.select(["node", "label"]))
+        connection.register("all_mentions", mentions.select(["node", "text", "step"]))
         forms = _read_forms(connection, by_type)
         names = (nodes[column].to_pylist() for column in ("node", "name", "label"))
         for node, name, label in zip(*names, strict=True):
@@ -80,7 +84,7 @@ def _read_forms(connection: duckdb.DuckDBPyConnection, by_type: bool) -> dict[st
     found: defaultdict[str, list[str]] = defaultdict(list)
     rows = connection.execute(f"""
         WITH counted AS (
-            SELECT node, nodes.label, placed.text, count(*) AS n FROM placed JOIN nodes USING (root)
+            SELECT node, label, text, count(*) AS n FROM all_mentions JOIN all_nodes USING (node)
             WHERE step IS DISTINCT FROM '{COREFERENCE}' GROUP BY ALL)
         SELECT node, text FROM counted
         QUALIFY n = max(n) OVER (PARTITION BY text {", label" if by_type else ""}) ORDER BY node, n DESC, text

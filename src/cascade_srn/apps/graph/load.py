@@ -95,7 +95,7 @@ def load(corpora: Sequence[str | Path], settings: GraphSettings, *, check_fields
     for (path, first), count in collected.repeats.items():
         documents = "1 document is" if count == 1 else f"{count:,} documents are"
         notes.append(f"{path}: {documents} also in {first} and left out here, so that each counts once")
-    return Extracted(number_documents(collected.tables()), tuple(notes))
+    return Extracted(number_documents(collected.tables())[0], tuple(notes))
 
 
 def load_files(jobs: Mapping[Path, Collection[str]], settings: GraphSettings) -> Extracted | None:
@@ -113,7 +113,7 @@ def load_files(jobs: Mapping[Path, Collection[str]], settings: GraphSettings) ->
         for part in _read_job(folder, _finished(folder), "", manifest, fields):
             documents = part["documents"].set_column(1, "shard", part["documents"]["input"])
             collected.add(part | {"documents": documents}, folder, names)
-    return Extracted(number_documents(collected.tables()), ()) if collected.n_documents else None
+    return Extracted(number_documents(collected.tables())[0], ()) if collected.n_documents else None
 
 
 def find_corpora(corpora: Sequence[str | Path]) -> tuple[list[Path], list[Path]]:
@@ -148,8 +148,12 @@ def _short_names(paths: Iterable[Path]) -> dict[Path, str]:
     return {path: path.name if names[path.name] == 1 else path.as_posix() for path in found}
 
 
-def number_documents(tables: dict[str, pyarrow.Table]) -> dict[str, pyarrow.Table]:
-    """Number the documents in the order of their ids, so that the graph does not depend on the order of the input."""
+def number_documents(tables: dict[str, pyarrow.Table]) -> tuple[dict[str, pyarrow.Table], Any]:
+    """Number the documents in the order of their ids, so that the graph does not depend on the order of the input.
+
+    Returns:
+        The tables, and the new number of each document.
+    """
     np, pc, pa = load_library("numpy"), load_library("pyarrow.compute"), load_library("pyarrow")
     documents = tables["documents"]
     order = pc.sort_indices(documents, [(name, "ascending") for name in ("document_id", "shard", "input", "row")])
@@ -159,11 +163,11 @@ def number_documents(tables: dict[str, pyarrow.Table]) -> dict[str, pyarrow.Tabl
     found = {"documents": documents.take(order).add_column(0, "document", numbers)}
     for name, table in tables.items():
         if name != "documents":
-            moved = pa.array(place[table["document"].to_numpy()], pa.int64())
+            moved = place[table["document"].to_numpy()]
             # The second column numbers the rows of a document.
-            order = [("document", "ascending"), (table.column_names[1], "ascending")]
-            found[name] = table.set_column(0, "document", moved).sort_by(order)
-    return found
+            rows = pa.array(np.lexsort((table.column(1).to_numpy(), moved)))
+            found[name] = table.set_column(0, "document", pa.array(moved, pa.int64())).combine_chunks().take(rows)
+    return found, place
 
 
 class _Collector:

@@ -35,12 +35,12 @@ MAX_QUERY = 200
 N_SUGGESTIONS = 5
 NO_LIMIT = (1 << 63) - 1
 FORMS = f"""
-    CREATE TABLE forms AS
     SELECT node, text, {FOLD.format("text")} AS folded, sum(n)::BIGINT AS n FROM (
-        SELECT node, text, count(*) AS n FROM mentions WHERE step IS DISTINCT FROM '{COREFERENCE}' GROUP BY ALL
-        UNION ALL SELECT node, name AS text, 0 AS n FROM nodes)
+        SELECT node, text, count(*) AS n FROM mentions
+        WHERE step IS DISTINCT FROM '{COREFERENCE}' AND {{where}} GROUP BY ALL
+        UNION ALL SELECT node, name AS text, 0 AS n FROM nodes WHERE {{where}})
     GROUP BY ALL ORDER BY folded, node, text"""
-"""Makes the table of all names, which the search uses. It is derived from the other tables and has no Parquet file."""
+"""Query of the table of all names, which the search uses. It is derived from other tables and has no Parquet file."""
 
 
 class NotInGraph(DataError):

@@ -12,6 +12,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 
 from cascade_srn.apps.graph.forest import Forest, Key, Merge
@@ -271,9 +272,8 @@ class Words:
         deleted = None if whole else {shorter for word in needed for shorter in _delete(word)}
         groups: defaultdict[str, list[str]] = defaultdict(list)
         for word in sorted(word for word, count in self.counts.items() if count and _is_compared(word)):
-            for shorter in _delete(word):
-                if deleted is None or shorter in deleted:
-                    groups[shorter].append(word)
+            for shorter in _delete(word) if deleted is None else deleted & _delete(word):
+                groups[shorter].append(word)
         distance = load_library("rapidfuzz.distance").OSA.distance
         found: defaultdict[str, set[str]] = defaultdict(set)
         for members in groups.values():
@@ -353,9 +353,10 @@ def _is_compared(word: str) -> bool:
     return len(word) >= MIN_LETTERS and word.isalpha()
 
 
-def _delete(word: str) -> set[str]:
+@lru_cache(maxsize=1 << 16)  # a change asks for the same words several times
+def _delete(word: str) -> frozenset[str]:
     """Return a word, and the word without each of its letters."""
-    return {word, *(word[:at] + word[at + 1 :] for at in range(len(word)))}
+    return frozenset([word, *[word[:at] + word[at + 1 :] for at in range(len(word))]])
 
 
 def _is_name(word: str) -> bool:

@@ -52,7 +52,7 @@ class Sources:
         tables = {name: self.extracted.tables[name] for name in _PARTS}
         tables["documents"] = self.extracted.tables["documents"].select(["version"])
         for name, table in tables.items():
-            parquet.write_table(table, folder / FOLDER / f"{name}.parquet", compression="zstd")
+            parquet.write_table(table.combine_chunks(), folder / FOLDER / f"{name}.parquet", compression="zstd")
         (folder / STATE).mkdir()
         for name, table in state.items():
             parquet.write_table(table, folder / STATE / f"{name}.parquet", compression="zstd")
@@ -99,22 +99,25 @@ def read_sources(folder: str | Path) -> Sources:
 
 
 def read_state(folder: str | Path, record: Mapping[str, Any]) -> dict[str, pyarrow.Table] | None:
-    """Return the tables of the state, and ``nodes`` and ``merges``; None if another version has written them."""
+    """Return the tables of the state and of the graph; None if another version has written them."""
     parquet = load_library("pyarrow.parquet")
     if record.get("cascade_srn") != __version__ or not (Path(folder) / STATE).is_dir():
         return None
     paths = [Path(folder) / STATE / f"{name}.parquet" for name in COLUMNS]
-    paths += [Path(folder) / f"{name}.parquet" for name in ("nodes", "merges")]
+    paths += [Path(folder) / f"{name}.parquet" for name in ("nodes", "mentions", "edges", "evidence", "merges")]
     return {path.stem: parquet.read_table(path) for path in paths}
 
 
-def combine(old: Extracted, kept: Sequence[bool], new: Extracted | None) -> Extracted:
+def combine(old: Extracted, kept: Sequence[bool], new: Extracted | None) -> tuple[Extracted, Any]:
     """Return the documents that are kept and new ones, numbered as in a build from all of them.
 
     Args:
         old: Documents of a graph. Further tables with a column ``document`` are numbered as well.
         kept: Whether each of them is kept.
         new: Documents to add.
+
+    Returns:
+        The documents, and the new number of each old one; -1 if it is not kept.
     """
     np, pa = load_library("numpy"), load_library("pyarrow")
     mask = np.asarray(kept, dtype=bool)
@@ -129,7 +132,8 @@ def combine(old: Extracted, kept: Sequence[bool], new: Extracted | None) -> Extr
         parts.append({name: _renumber(new.tables[name], shifted) for name in names})
         parts[1]["documents"] = new.tables["documents"].drop_columns("document")
     tables = {name: pa.concat_tables([part[name] for part in parts]) for name in parts[0]}
-    return Extracted(number_documents(tables), () if new is None else new.notes)
+    found, place = number_documents(tables)
+    return Extracted(found, () if new is None else new.notes), np.where(mask, place[numbers], -1)
 
 
 def _renumber(table: pyarrow.Table, numbers: Any) -> pyarrow.Table:

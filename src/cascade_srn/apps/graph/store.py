@@ -30,6 +30,7 @@ def write_graph(
     *,
     overwrite: bool = False,
     add: Callable[[Path], None] = lambda folder: None,
+    database: Callable[[Path], None] | None = None,
 ) -> None:
     """Write a graph to a folder, which appears when it is complete.
 
@@ -39,6 +40,7 @@ def write_graph(
         record: What ``graph.json`` has beside the version and the counts, such as the settings.
         overwrite: Replace an existing graph.
         add: Called with the new folder, to write further files to it.
+        database: Called with the path of the database, to write it in another way than from the tables.
 
     Raises:
         DataError: The folder has other files, or a graph without ``overwrite``.
@@ -49,8 +51,12 @@ def write_graph(
     with replacing_folder(folder, marker=RECORD, key=_KEY) as fresh:
         for name in TABLES:
             table = tables[name].select(table_schema(name).names).cast(table_schema(name))
-            parquet.write_table(table, fresh / f"{name}.parquet", compression="zstd")
-        _write_database(fresh)
+            # In one piece, because pages end where a piece ends.
+            parquet.write_table(table.combine_chunks(), fresh / f"{name}.parquet", compression="zstd")
+        if database is None:
+            _write_database(fresh)
+        else:
+            database(fresh / DATABASE)
         add(fresh)
         counts = {name: tables[name].num_rows for name in TABLES}
         content = {_KEY: GRAPH_VERSION, **record, "counts": counts}
@@ -79,7 +85,7 @@ def _write_database(folder: Path) -> None:
         for name in TABLES:
             source = str(folder / f"{name}.parquet").replace("'", "''")
             connection.execute(f"CREATE TABLE {name} AS SELECT * FROM read_parquet('{source}')")
-        connection.execute(FORMS)
+        connection.execute(f"CREATE TABLE forms AS {FORMS.format(where='true')}")
         for table, column in INDEXES:
             connection.execute(f"CREATE INDEX {table}_{column} ON {table} ({column})")
         connection.execute("CHECKPOINT")
