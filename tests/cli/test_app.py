@@ -10,7 +10,7 @@ from typer.main import get_command
 
 import cascade_srn
 from cascade_srn.__main__ import main as run_and_exit
-from cascade_srn.cli import PANELS, app
+from cascade_srn.cli import PANELS, SUMMARIES, app
 from cascade_srn.cli.failures import EXTRAS, FLAGS
 
 HEAVY = {"torch", "transformers", "numpy", "accelerate", "matplotlib", "jinja2", "fastapi", "starlette", "uvicorn"}
@@ -41,10 +41,22 @@ def test_as_a_module(module):
 
 @pytest.mark.parametrize("arguments", [("--help",), ("reproduce", "list")])
 def test_help_imports_nothing_heavy(arguments):
-    """The help of all commands imports all modules of :mod:`cascade_srn.cli`."""
     text, modules = output_and_modules(*arguments)
     assert text
     assert not modules & HEAVY
+
+
+def test_commands_import_nothing_heavy():
+    code = "import sys; from cascade_srn.cli import PANELS, LazyCommands; dict(LazyCommands(PANELS).items())"
+    code += f"; sys.exit(bool({HEAVY!r} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_the_help_has_the_summary_of_each_command(name):
+    """The help does not import the commands."""
+    command = get_command(app).commands[name]
+    assert " ".join(command.help.partition("\n\n")[0].split()) == SUMMARIES[name]
 
 
 def test_only_the_command_that_is_used_is_built():

@@ -9,6 +9,7 @@ from torch import nn
 
 from cascade_srn.inference.decode import sigmoid
 from cascade_srn.network.fusion import Queries, SubjectSpan, SubjectTag, subject_means
+from cascade_srn.network.kernels import task_sets
 from cascade_srn.network.span_extraction import LinearMatcher, MlpMatcher, SpanExtractor
 from cascade_srn.network.srn import SelectionRecurrentNetwork
 from cascade_srn.runtime.layers import LayerNorm, Linear, SpanHead, Srn, erf, gelu, sum_segments
@@ -78,6 +79,50 @@ def test_srn(bidirectional, lengths, hidden):
         close(found, expected)
         for task in range(3):
             close(Srn.task(found, task), network.task(expected, task))
+
+
+def slow_srn(items, lengths, weights):
+    """Compute the equations of the paper in float64, one row and one word after the other."""
+    recurrent, cell_weight, bias = (
+        weights[f"part.forward_cell.{n}"] for n in ("recurrent_weight", "cell_weight", "cell_bias")
+    )
+    project = [weights[f"part.forward_cell.input_projection.{name}"] for name in ("weight", "bias")]
+    hidden, sets = len(bias), task_sets(3)
+    found = np.zeros((*items.shape[:2], len(sets), hidden))
+    for row, length in enumerate(lengths):
+        state = cell = np.zeros(hidden)
+        for word in range(length):
+            gates = (project[0] @ items[row, word] + project[1] + state @ recurrent).reshape(9, hidden)
+            forget, output, *masters = 1 / (1 + np.exp(-gates[[0, 1, 3, 4, 5, 6, 7, 8]]))
+            memories = np.zeros((len(sets), hidden))
+            for gate, source in ((masters[:3], forget * cell), (masters[3:], np.tanh(gates[2]))):
+                for number, tasks in enumerate(sets):
+                    inside = np.prod([gate[task] for task in tasks], axis=0)
+                    outside = np.prod([1 - gate[task] for task in range(3) if task not in tasks], axis=0)
+                    memories[number] += source * inside * (outside if len(tasks) == 1 else 1)
+            cell = memories.reshape(-1) @ cell_weight + bias
+            state = output * np.tanh(cell)
+            found[row, word] = np.tanh(memories)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_srn_computes_the_equations(seed):
+    """Random sizes and lengths, in any order, with values in the padding that must not be read."""
+    rng = np.random.default_rng(seed)
+    width, hidden, n_rows, n_items = (int(rng.integers(1, most)) for most in (7, 20, 9, 30))
+    network = SelectionRecurrentNetwork(width, hidden, n_tasks=3)
+    weights = weights_of(network)
+    lengths = rng.integers(0, n_items + 1, n_rows)
+    items = rng.normal(size=(n_rows, n_items, width)).astype(np.float32)
+    items[np.arange(n_items) >= lengths[:, None]] = np.inf
+    srn = Srn.read(weights, "part")
+    found = srn(items, lengths)
+    exact = {name: value.astype(np.float64) for name, value in weights.items()}
+    np.testing.assert_allclose(found, slow_srn(items, lengths, exact), rtol=0, atol=2e-6)
+    for row, length in enumerate(lengths):
+        np.testing.assert_allclose(srn(items[row : row + 1], lengths[row : row + 1])[0], found[row], rtol=0, atol=1e-6)
+        assert not found[row, length:].any()
 
 
 def test_cells_are_clamped():

@@ -90,18 +90,24 @@ def test_each_turn(fusion, settings, sentences):
     np.testing.assert_allclose(scores[1](query, span)(), scores[0](query, span)(), atol=1e-5)
 
 
-def test_windows_that_are_read_one_by_one():
-    """In int8, windows that are read together would share their scales."""
+@pytest.mark.parametrize(("equal", "most"), [(True, 1), (True, 200), (False, 200)])
+def test_windows_that_are_read_together(equal, most):
+    """In int8, windows of different lengths would change each other's rounding."""
     model = small_model("swift")
-    network, n_read = light(model).network, []
-    rows = model.collator.pieces.arrays([model.collator.plain(example) for example in examples()])
-    together = network.encode(rows, lambda: None)
-    read, checks = network.read_windows, []
-    network.read_windows = lambda ids, mask: n_read.append(len(ids)) or read(ids, mask)
-    network.pieces_at_once = 1
-    np.testing.assert_allclose(network.encode(rows, lambda: checks.append(1)), together, atol=1e-5)
-    assert set(n_read) == {1}
-    assert len(checks) == len(n_read) - 1
+    network, passes, checks = light(model).network, [], []
+    rows = model.collator.pieces.arrays(
+        [model.collator.plain(example) for example in examples([s for s in SENTENCES for _ in range(2)])]
+    )
+    expected = network.encode(rows, lambda: None)
+    read = network.read_windows
+    network.read_windows = lambda ids, mask: passes.append(mask.sum(1)) or read(ids, mask)
+    network.equal_windows, network.pieces_at_once = equal, most
+    np.testing.assert_allclose(network.encode(rows, lambda: checks.append(1)), expected, atol=1e-5)
+    assert sum(map(len, passes)) == len(rows.piece_ids)
+    assert len(checks) == len(passes) - 1
+    assert all(len(sizes) == 1 or len(sizes) * max(sizes) <= most for sizes in passes)
+    assert all(len(set(sizes)) == 1 for sizes in passes) or not equal
+    assert any(len(sizes) > 1 for sizes in passes) == (most > 1)
 
 
 def test_a_check_between_passes_may_stop_the_work():

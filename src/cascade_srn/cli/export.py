@@ -25,7 +25,7 @@ def export(
         bool,
         typer.Option("--in-place", help="Add files to the folder of the model, so that it also runs without torch."),
     ] = False,
-    int8: Annotated[bool, typer.Option("--int8", help="Store the weights of the encoder in 8 bits.")] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="Compute most layers of the encoder in 8 bits.")] = False,
     dev: Annotated[
         str | None,
         typer.Option(metavar="DATA", help="Annotated documents to compare both models on. Needed for --int8."),
@@ -33,7 +33,7 @@ def export(
     format: DataFormat = None,
     align: Alignment = "exact",
     allow_loss: Annotated[
-        bool, typer.Option("--allow-loss", help="Write the model even if NER or strict RE loses more than 0.5 points.")
+        bool, typer.Option("--allow-loss", help="Write the model even if NER or strict RE loses more than 0.1 points.")
     ] = False,
 ) -> None:
     """Export a model for the light runtime: ONNX Runtime and NumPy, without torch.
@@ -81,6 +81,8 @@ def _summary(result: ExportResult) -> str:
     from cascade_srn.training.run_folder import TASKS
 
     lines = [f"encoder in {result.precision}, {result.n_bytes / 1e6:,.1f} MB in all"]
+    if result.n_float32:
+        lines.append(f"inputs of layers that stay in float32: {result.n_float32}")
     if (parity := result.parity) is not None:
         lines.append(f"micro F1 on {parity.data}, before and after:")
         lines += [f"  {name:<15}{parity.before[task]:>6.1f}{parity.after[task]:>7.1f}" for task, name in TASKS.items()]

@@ -43,7 +43,7 @@ from cascade_srn.model.folder import (
 from cascade_srn.network.examples import RowCollator
 from cascade_srn.network.markers import Markers, marker_names
 from cascade_srn.runtime.layers import Array
-from cascade_srn.runtime.turns import LightNetwork, LightTurns
+from cascade_srn.runtime.turns import PIECES_AT_ONCE, LightNetwork, LightTurns
 from cascade_srn.schema import Schema
 from cascade_srn.storage.files import file_crc32
 
@@ -105,12 +105,15 @@ class LightModel(BaseModel):
                 special=SpecialPieces(**special),
             )
             markers = _find_markers(settings, schema, export["markers"])
+            is_int8 = export.get("precision") == "int8"
             network = LightNetwork(
                 Session(folder / ENCODER_FILE).read,
                 _load_weights(folder / WEIGHTS_FILE),
                 pooling=settings.encoder.pooling,
                 fusion=settings.fusion,
-                one_by_one=export.get("precision") == "int8",
+                equal_windows=is_int8,
+                # Before 8-bit products had scales that do not depend on other windows.
+                pieces_at_once=1 if is_int8 and "n_float32" not in export else PIECES_AT_ONCE,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ModelError(
@@ -208,6 +211,24 @@ def count_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def start_session(model: str | bytes, n_threads: int) -> Any:
+    """Start ONNX Runtime with a model: the path of its file, or its content."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ModelError(
+            "a model without torch needs onnxruntime, which is not installed", "Run pip install cascade-srn"
+        ) from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = n_threads
+    # Threads that wait for work would take time from other processes.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 3
+    # The fused operator is not vectorized: it takes three times the time of two sums and a layer norm.
+    slow = ["SkipLayerNormFusion"]
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"], disabled_optimizers=slow)
+
+
 class Session:
     """The pretrained encoder in ONNX Runtime.
 
@@ -227,20 +248,11 @@ class Session:
 
     def _start(self) -> Any:
         try:
-            import onnxruntime
-        except ImportError as error:
-            raise ModelError(
-                "a model without torch needs onnxruntime, which is not installed", "Run pip install cascade-srn"
-            ) from error
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = self.n_threads
-        # Threads that wait for work would take time from other processes.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.log_severity_level = 3
-        try:
-            return onnxruntime.InferenceSession(str(self.path), options, providers=["CPUExecutionProvider"])
+            return start_session(str(self.path), self.n_threads)
+        except ModelError:
+            raise
         except Exception as error:
-            # Its exceptions have no common base class.
+            # The exceptions of ONNX Runtime have no common base class.
             problem = f"the encoder in {str(self.path)!r} cannot be loaded ({_reason(error)})"
             raise ModelError(problem, COPY_AGAIN) from error
 

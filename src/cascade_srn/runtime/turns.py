@@ -26,7 +26,7 @@ from cascade_srn.runtime.layers import (
 ENTITY, SUBJECT, OBJECT = 0, 1, 2
 # Few pairs and pieces stay in the cache of a CPU. Passes of 8,192 pieces take twice the time.
 _PAIRS_AT_ONCE = 1 << 10
-_PIECES_AT_ONCE = 1 << 9
+PIECES_AT_ONCE = 1 << 7
 
 ReadWindows = Callable[[Integers, Integers], Array]
 """Runs the pretrained encoder. Shapes: ids, mask (n_windows, n_pieces); returns (n_windows, n_pieces, width)."""
@@ -77,8 +77,9 @@ class LightNetwork:
         weights: All other weights, with the names of a :class:`.Cascade`.
         pooling: How the pieces of a word are combined: "first", "mean" or "max".
         fusion: How entities and the subject reach the later turns.
-        one_by_one: Read each window alone. In int8, windows that are read together share the scales of their vectors,
-            so that results would depend on the other texts of a batch.
+        equal_windows: Read only windows of the same length together. In int8, the rounding of padded sums would make
+            results depend on the other texts of a batch.
+        pieces_at_once: Most pieces of an encoder pass. A single window may have more.
     """
 
     def __init__(
@@ -88,11 +89,13 @@ class LightNetwork:
         *,
         pooling: str,
         fusion: FusionSettings,
-        one_by_one: bool = False,
+        equal_windows: bool = False,
+        pieces_at_once: int = PIECES_AT_ONCE,
     ) -> None:
         self.read_windows = read_windows
         self.pooling = pooling
-        self.pieces_at_once = 1 if one_by_one else _PIECES_AT_ONCE
+        self.equal_windows = equal_windows
+        self.pieces_at_once = pieces_at_once
         self.sequence = Srn.read(weights, "sequence")
         self.entity_head = SpanHead.read(weights, "entity_head")
         has_relations = "relations.subject_head.start.weight" in weights
@@ -127,6 +130,8 @@ class LightNetwork:
                 check()
             last, widest = first + 1, int(sizes[first])
             while last < n_windows and (last + 1 - first) * max(widest, int(sizes[last])) <= self.pieces_at_once:
+                if self.equal_windows and sizes[last] != widest:
+                    break
                 widest = max(widest, int(sizes[last]))
                 last += 1
             ids, mask = rows.piece_ids[first:last, :widest], rows.piece_mask[first:last, :widest]

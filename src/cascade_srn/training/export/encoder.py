@@ -1,11 +1,11 @@
-"""The pretrained encoder as an ONNX graph: in float32, with weights of 8 bits, or with weights in the model's file."""
+"""The pretrained encoder as an ONNX graph in float32, with its weights in it or in the file of the model."""
 
 from __future__ import annotations
 
 import logging
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -25,7 +25,6 @@ OPSET = 18
 _MAX_BYTES = 1_800_000_000
 # Largest difference between the vectors of torch and of ONNX Runtime. Their typical size is 1.
 MAX_DIFFERENCE = 1e-3
-_OPERATORS = ["MatMul", "Gemm"]
 
 
 class _Encoder(nn.Module):
@@ -56,7 +55,7 @@ def export_encoder(model: Any, path: Path, *, limit: int) -> None:
     # Sizes other than 1, which torch would treat as constants.
     ids, mask = _sample(model, n_windows=2, n_pieces=min(7, limit))
     sizes = {0: torch.export.Dim("n_windows"), 1: torch.export.Dim("n_pieces", max=limit)}
-    with _quiet():
+    with _quiet(), _plain_attention(model):
         try:
             torch.onnx.export(
                 _Encoder(model).eval(),
@@ -104,38 +103,6 @@ def require_same_vectors(model: Any, path: Path, *, limit: int) -> float:
     return largest
 
 
-def quantize_encoder(path: Path) -> None:
-    """Replace the weights of an ONNX file by integers of 8 bits, with a scale for each output channel.
-
-    One scale for a whole weight loses several times as much, because a few channels have much larger weights. Two parts
-    stay in float32: the embeddings, which would have a single scale and need no time, and the second layer of each
-    feed-forward network, whose inputs have large outliers.
-    """
-    import onnx
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    graph = onnx.load(str(path)).graph
-    shapes = {weight.name: tuple(weight.dims) for weight in graph.initializer}
-    contracting = [node.name for node in graph.node if node.op_type == "MatMul" and _is_contracting(node, shapes)]
-    written = path.with_suffix(".int8")
-    with _quiet():
-        quantize_dynamic(
-            path,
-            written,
-            per_channel=True,
-            weight_type=QuantType.QInt8,
-            op_types_to_quantize=_OPERATORS,
-            nodes_to_exclude=contracting,
-        )
-    written.replace(path)
-
-
-def _is_contracting(node: Any, shapes: Mapping[str, tuple[int, ...]]) -> bool:
-    """Return whether a product has a weight with more inputs than outputs."""
-    weight = next((shapes[name] for name in node.input if len(shapes.get(name, ())) == 2), None)
-    return weight is not None and weight[0] > weight[1]
-
-
 def _sample(model: Any, *, n_windows: int, n_pieces: int) -> tuple[Tensor, Tensor]:
     """Return random pieces and a mask in which the last window is padded."""
     generator = torch.Generator().manual_seed(0)
@@ -146,8 +113,19 @@ def _sample(model: Any, *, n_windows: int, n_pieces: int) -> tuple[Tensor, Tenso
 
 
 @contextmanager
+def _plain_attention(model: Any) -> Iterator[None]:
+    """Compute attention as plain products, whose graph is smaller and faster than that of PyTorch's own attention."""
+    given = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(given)
+
+
+@contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppress the progress reports and warnings of the exporter and the quantizer."""
+    """Suppress the progress reports and warnings of the exporter."""
     disabled = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:

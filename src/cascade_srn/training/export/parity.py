@@ -14,7 +14,7 @@ from cascade_srn.types import Document, Sentence
 
 # The tasks that an exported model must not lose.
 GUARDED = ("ner", "re_strict")
-MAX_LOSS = 0.5
+MAX_LOSS = 0.1
 
 
 @dataclass(frozen=True)

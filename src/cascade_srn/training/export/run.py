@@ -42,14 +42,17 @@ from cascade_srn.runtime.model import ENCODER_WEIGHTS, LightModel
 from cascade_srn.storage.atomic import replace_durably, replacing_folder, try_writing
 from cascade_srn.storage.bundled import find_model
 from cascade_srn.storage.files import checksum, file_crc32
-from cascade_srn.training.export.encoder import export_encoder, quantize_encoder, require_same_vectors, share_weights
+from cascade_srn.training.export.encoder import export_encoder, require_same_vectors, share_weights
 from cascade_srn.training.export.parity import GUARDED, MAX_LOSS, Comparison, Parity
+from cascade_srn.training.export.quantize import Quantizer
 from cascade_srn.training.run_folder import TASKS
 from cascade_srn.types import Document
 from cascade_srn.version import __version__
 
 SEQUENCE_ENCODERS = ("srn", "bisrn")
 REPORT_FILE = "parity.json"
+MAX_FLOAT32 = 0.25
+"""Largest share of the inputs of layers that stay in float32. More of them would leave int8 no use."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class ExportResult:
     encoder_difference: float  # Largest difference of the vectors of the encoder in float32
     parity: Parity | None  # Comparison on the given documents, if there are any
     recalibrated: bool  # Whether thresholds and temperatures were chosen again
+    n_float32: int | None = None  # In int8, the number of inputs of layers that stay in float32
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -88,12 +92,12 @@ def export_model(
     Args:
         model: Folder, name or hub id of a cascade with an SRN.
         output: A new or empty folder, or one with an exported model.
-        int8: Store the weights of the encoder in 8 bits, with a scale for each channel. Thresholds and temperatures are
-            chosen again on ``dev`` if that helps.
+        int8: Store the weights of the encoder in 8 bits, except for the layers that lose most on ``dev``, and the other
+            weights in float16. Thresholds and temperatures are chosen again on ``dev`` if that helps.
         dev: Annotated documents on which the exported model is compared with the model. Needed for ``int8``.
         format: Format of these documents; detected if None.
         align: "exact" to reject offsets inside a word, or "expand" to extend them to whole words.
-        allow_loss: Accept an exported model that loses more than 0.5 points of F1, and ``int8`` without ``dev``.
+        allow_loss: Accept an exported model that loses more than 0.1 points of F1.
         on_read: Called with the report of reading the documents.
 
     Raises:
@@ -107,9 +111,9 @@ def export_model(
         >>> result.precision, result.n_bytes // 1_000_000  # doctest: +SKIP
         ('float32', 100)
     """
-    if int8 and dev is None and not allow_loss:
+    if int8 and dev is None:
         raise ConfigError(
-            "the loss of int8 cannot be measured without annotated documents",
+            "the ranges and the loss of int8 cannot be measured without annotated documents",
             "Give documents that the model was not trained on",
             option="dev",
         )
@@ -123,13 +127,14 @@ def export_model(
         encoder, limit = loaded.network.encoder.model, loaded.cascade_collator.pieces.limit
         export_encoder(encoder, target / ENCODER_FILE, limit=limit)
         difference = require_same_vectors(encoder, target / ENCODER_FILE, limit=limit)
-        if int8:
-            quantize_encoder(target / ENCODER_FILE)
-        _write_weights(loaded, target)
-        _write_config(loaded, loaded.settings, target, "int8" if int8 else "float32")
-        parity, settings = None, loaded.settings
-        if dev is not None:
-            parity, settings = _compare(loaded, target, documents, Path(dev).name, recalibrate=int8)
+        _write_weights(loaded, target, np.float16 if int8 else np.float32)
+        parity, settings, n_float32 = None, loaded.settings, None
+        if dev is None:
+            _write_config(loaded, settings, target, None)
+        else:
+            comparison = Comparison(loaded, documents, Path(dev).name)
+            export = _export_int8 if int8 else _export_float32
+            parity, settings, n_float32 = export(loaded, target, comparison)
             if not parity.is_accepted and not allow_loss:
                 raise _too_much_loss(parity)
         result = ExportResult(
@@ -139,8 +144,8 @@ def export_model(
             difference,
             parity,
             recalibrated=settings != loaded.settings,
+            n_float32=n_float32,
         )
-        _write_config(loaded, settings, target, result.precision)
         write_precision(target, _precision_record(loaded, target, documents))
         _write_card(folder, loaded, target, result)
         (target / REPORT_FILE).write_text(json.dumps(_report(result), indent=2) + "\n", encoding="utf-8")
@@ -157,22 +162,47 @@ def check_model(model: Model) -> None:
         )
 
 
-def _compare(
-    model: Model, target: Path, documents: Sequence[Document], data: str, *, recalibrate: bool
-) -> tuple[Parity, ModelSettings]:
-    """Compare the exported model with the model. Settings that are chosen again are used if they lose less."""
-    exported = LightModel.load(target)
-    comparison = Comparison(model, documents, data)
-    parity = comparison.compare(exported)
-    if not recalibrate:
-        return parity, exported.settings
+_Exported = tuple[Parity, ModelSettings, int | None]
+
+
+def _export_float32(model: Model, target: Path, comparison: Comparison) -> _Exported:
+    _write_config(model, model.settings, target, None)
+    return comparison.compare(LightModel.load(target)), model.settings, None
+
+
+def _export_int8(model: Model, target: Path, comparison: Comparison) -> _Exported:
+    """Quantize the encoder. Its most sensitive inputs stay in float32, as few of them as the comparison accepts.
+
+    If it accepts none, thresholds and temperatures are chosen again for the best, and used if they lose less.
+    """
+    path, collator = target / ENCODER_FILE, model.cascade_collator
+    rows = collator.pieces.arrays([collator.plain(example) for example in comparison.examples])
+    windows = [ids[mask] for ids, mask in zip(rows.piece_ids, rows.piece_mask, strict=True)]
+    quantizer = Quantizer(path, windows)
+    best: tuple[Parity, int] | None = None
+
+    def write(settings: ModelSettings, n_float32: int) -> None:
+        # The ranking takes a while, and is not needed if all products are quantized.
+        path.write_bytes(quantizer.quantize(float32=quantizer.ranking[:n_float32] if n_float32 else ()))
+        _write_config(model, settings, target, n_float32)
+
+    for n_float32 in range(int(MAX_FLOAT32 * len(quantizer.inputs)) + 1):
+        write(model.settings, n_float32)
+        parity = comparison.compare(LightModel.load(target))
+        if parity.is_accepted:
+            return parity, model.settings, n_float32
+        if best is None or parity.worst_loss < best[0].worst_loss:
+            best = parity, n_float32
+    assert best is not None
+    parity, n_float32 = best
+    write(model.settings, n_float32)
     # An exported model has everything that calibration uses of a model.
-    chosen = cast(LightModel, calibrate(cast(Model, exported), comparison.examples))
-    if chosen.settings == exported.settings:
-        return parity, exported.settings
+    chosen = cast(LightModel, calibrate(cast(Model, LightModel.load(target)), comparison.examples))
     other = comparison.compare(chosen)
-    is_better = other.worst_loss < parity.worst_loss
-    return (other, chosen.settings) if is_better else (parity, exported.settings)
+    if other.worst_loss >= parity.worst_loss:
+        return parity, model.settings, n_float32
+    _write_config(model, chosen.settings, target, n_float32)
+    return other, chosen.settings, n_float32
 
 
 def _precision_record(model: Model, target: Path, documents: Sequence[Document]) -> PrecisionRecord | None:
@@ -192,10 +222,10 @@ def _too_much_loss(parity: Parity) -> ModelError:
     )
 
 
-def _write_weights(model: Model, target: Path) -> None:
+def _write_weights(model: Model, target: Path, dtype: type[np.floating[Any]]) -> None:
     """Write all weights except the pretrained encoder, and the tokenizer."""
     weights = {
-        name: np.ascontiguousarray(value.detach().cpu().float().numpy())
+        name: np.ascontiguousarray(value.detach().cpu().float().numpy().astype(dtype))
         for name, value in model.network.state_dict().items()
         if not name.startswith(ENCODER_WEIGHTS)
     }
@@ -203,7 +233,11 @@ def _write_weights(model: Model, target: Path) -> None:
     model.tokenizer.backend_tokenizer.save(str(target / TOKENIZER_FILE))
 
 
-def _write_config(model: Model, settings: ModelSettings, target: Path, precision: str) -> None:
+def _write_config(model: Model, settings: ModelSettings, target: Path, n_float32: int | None) -> None:
+    """Write the configuration. ``n_float32`` is that of :class:`ExportResult`."""
+    runtime = describe_runtime(
+        model, "float32" if n_float32 is None else "int8", {name: target / name for name in LIGHT_NEEDS}
+    )
     name = Path(settings.encoder.name).name if Path(settings.encoder.name).exists() else settings.encoder.name
     stored = replace(settings, encoder=replace(settings.encoder, name=name)).to_dict()
     config = {
@@ -212,7 +246,7 @@ def _write_config(model: Model, settings: ModelSettings, target: Path, precision
         "model": {key: value for key, value in stored.items() if key != "start"},
         "schema": model.schema.to_dict(),
         "encoder": {"model_type": model.network.encoder.config.model_type},
-        EXPORT: describe_runtime(model, precision, {name: target / name for name in LIGHT_NEEDS}),
+        EXPORT: runtime if n_float32 is None else runtime | {"n_float32": n_float32},
         CHECKSUMS: {name: checksum(target / name) for name in LIGHT_NEEDS},
     }
     (target / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
