@@ -1,5 +1,8 @@
 """Splitting of raw text: examples, and properties that hold for any text."""
 
+import re
+from unittest import mock
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -257,3 +260,87 @@ def test_mixed_repetitions_take_linear_time():
 @pytest.mark.parametrize("text", LONG_TAILS, ids=lambda t: t[:8])
 def test_long_repetitions_take_linear_time(text):
     check(text)
+
+
+PIECES = [
+    "we",
+    "use",
+    "the",
+    "model",
+    "However",
+    "It",
+    "Cannot",
+    "cannot",
+    "CANNOT,",
+    "cannots",
+    "C++",
+    "C#",
+    "don't",
+    "it's",
+    "e.g.",
+    "Smith",
+    "et",
+    "al.",
+    "In",
+    "2010",
+    "3.5",
+    "state-of-the-art",
+    "www.a.b",
+    "https://a.b/c_d?e=f,",
+    "http://x.y)",
+    "<b>",
+    "</b>",
+    "<br>",
+    "<unk>",
+    "\\cite{a}",
+    "\\textbf{",
+    "}",
+    "\\item",
+    "\\",
+    "&",
+    "&nbsp;",
+    "*",
+    "**bold**",
+    "`x`",
+    "`",
+    "[a](http://b.c)",
+    "[1]",
+    "~~~",
+    "```",
+    "|",
+    "-",
+    "\xad",
+    "\u200d",
+    "́",
+    "中",
+    "é",
+    ".",
+    "...",
+    "!",
+    "?",
+    ";",
+    ":",
+    ",",
+    ")",
+    "(",
+    "'",
+    '"',
+    "1.",
+    "(a)",
+    "#",
+    ">",
+    "•",
+]
+
+
+@given(st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from([" ", " ", "", "  ", "\n", "\n\n"])), max_size=40))
+def test_the_short_cuts_for_plain_text_change_nothing(pieces):
+    text = "".join(piece + space for piece, space in pieces)
+    module = "cascade_srn.text"
+    with (
+        mock.patch(f"{module}.segment._PLAIN", re.compile("(?!)")),
+        mock.patch(f"{module}.markup._TOKEN_SIGNS", ("",)),
+        mock.patch(f"{module}.markup._MARKDOWN_SIGNS", ("",)),
+    ):
+        expected = segment(text), find_markup(text)
+    assert (segment(text), find_markup(text)) == expected

@@ -75,7 +75,7 @@ def find_layout(text: str, normal: str, *, skip: Collection[str] = ()) -> TextLa
     :data:`SKIPPABLE` that are left out of :attr:`TextLayout.plain`.
     """
     canvas = Canvas(normal)
-    fences = list(_fences(list(_split(text, normal))))
+    fences = list(_fences(list(_split(text, normal)))) if "```" in normal or "~~~" in normal else []
     hide_markup(canvas, fences)
     lines = _Lines(text, canvas, fences)
     lines.classify()

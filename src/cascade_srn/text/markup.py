@@ -93,6 +93,9 @@ _MARKDOWN = re.compile(
     """,
     re.VERBOSE,
 )
+_MARKDOWN_SIGNS = ("*", "`", "](")
+# Characters of all tokens but web addresses, which only matter around the others.
+_TOKEN_SIGNS = ("<", "\\", "&")
 _MARKDOWN_GROUPS = (("a", "b"), ("c", "d"), ("e", "f"), ("g", "h"))
 
 
@@ -108,11 +111,14 @@ class Canvas:
         self.text = text
         self.is_latex = False
         self.regions: list[tuple[str, int, int]] = []
-        self._chars = list(text)
-        self._hidden = bytearray(len(text))
+        # Made when something changes, because most texts have no markup.
+        self._chars: list[str] = []
+        self._hidden = bytearray()
 
     def hide(self, start: int, end: int, *, breaks: bool = False) -> None:
         """Take characters as markup; ``breaks``: a sentence ends here."""
+        self._prepare()
+        self._hidden = self._hidden or bytearray(len(self.text))
         self._chars[start:end] = " " * (end - start)
         self._hidden[start:end] = b"\1" * (end - start)
         if breaks:
@@ -120,15 +126,20 @@ class Canvas:
 
     def put(self, at: int, char: str) -> None:
         """Replace a space or line break."""
+        self._prepare()
         self._chars[at] = char
 
     def skip(self, start: int, end: int) -> None:
         """Leave out a part of the text."""
         if start < end:
+            self._prepare()
             self._chars[start:end] = SEPARATOR + " " * (end - start - 1)
 
+    def _prepare(self) -> None:
+        self._chars = self._chars or list(self.text)
+
     def __str__(self) -> str:
-        return "".join(self._chars)
+        return "".join(self._chars) if self._chars else self.text
 
     def markup(self) -> list[tuple[int, int]]:
         """Return the half-open offsets of the markup, in ascending order."""
@@ -151,6 +162,7 @@ class _Scan:
     def __init__(self, canvas: Canvas) -> None:
         self._canvas = canvas
         self._text = canvas.text
+        self._has_tokens = any(sign in self._text for sign in _TOKEN_SIGNS)
         self._open: list[tuple[str, int]] = []  # names and starts of open elements and environments
         self._n_open: Counter[str] = Counter()
         self._found: dict[str, int] = {}  # last positions of strings; -1 if the rest of the text has none
@@ -160,7 +172,7 @@ class _Scan:
 
     def part(self, start: int, end: int) -> None:
         at = start
-        while match := _TOKEN.search(self._text, at, end):
+        while self._has_tokens and (match := _TOKEN.search(self._text, at, end)):
             at = max(match.end(), min(self._token(match), end))
             if at > match.end():  # arguments or code were passed over
                 self._markdown(start, match.start())
@@ -168,6 +180,8 @@ class _Scan:
         self._markdown(start, end)
 
     def _markdown(self, start: int, end: int) -> None:
+        if not any(self._text.find(sign, start, end) >= 0 for sign in _MARKDOWN_SIGNS):
+            return
         for found in _MARKDOWN.finditer(self._text, start, end):
             for first, last in _MARKDOWN_GROUPS:
                 if found[first]:

@@ -172,7 +172,7 @@ class ProgressView:
 
 def format_rate(rate: float) -> str:
     """Return documents per second as text, or per minute if there are few."""
-    return f"{rate:,.1f} documents/s" if rate >= 1 else f"{60 * rate:,.1f} documents/min"
+    return f"{rate:,.1f} documents/s" if rate >= 1 else f"{60 * rate:.2g} documents/min"
 
 
 def with_number(number: int, noun: str) -> str:
