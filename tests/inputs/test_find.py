@@ -11,7 +11,7 @@ from cascade_srn.inputs.sources import Sources
 
 @pytest.fixture
 def tree(tmp_path, monkeypatch):
-    for name in ("a.txt", "b.jsonl.gz", "notes.md", "one/x.txt", "one/.hidden.txt", "two/x.txt", "two/deep/y.txt"):
+    for name in ("a.txt", "b.jsonl.gz", "notes.rst", "one/x.txt", "one/.hidden.txt", "two/x.txt", "two/deep/y.txt"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"")
@@ -59,11 +59,11 @@ def test_a_text_and_its_records_side_by_side(tree):
     ("argument", "message"),
     [
         ("nowhere.txt", "nowhere.txt does not exist"),
-        ("notes.md", r"notes.md.*\.txt.* - < notes.md"),
+        ("notes.rst", r"notes.rst.*\.txt.* - < notes.rst"),
         ("*.pdf", r"no file matches '\*.pdf'"),
-        ("*.md", r"'\*.md' matches notes.md, but no file that ends in \.txt.*"),
-        ("notes*", r"'notes\*' matches notes.md, .*\.txt"),
-        ("[nN]*.m[de]*", r"notes.md and 1 more.*\.txt"),
+        ("*.rst", r"'\*.rst' matches notes.rst, but no file that ends in \.txt.*"),
+        ("notes*", r"'notes\*' matches notes.rst, .*\.txt"),
+        ("[nN]*.[rm][se]*", r"notes.rst and 1 more.*\.txt"),
     ],
 )
 def test_arguments_without_text_files(tree, argument, message):
@@ -114,6 +114,12 @@ class TestOutputAmongTheInputs:
         Path("two/brat.partial/x.txt").touch()
         assert "brat.partial/x" not in find_inputs(["two"], output=Path("two/brat"))
         assert list(find_inputs(["two/brat.partial"], output=Path("two/brat"))) == ["x"]
+
+
+def test_files_with_markup(tmp_path):
+    for name in ("a.md", "b.markdown", "c.tex", "d.HTML", "e.htm.gz", "f.txt", "g.rst"):
+        (tmp_path / name).write_bytes(b"")
+    assert list(find_inputs([str(tmp_path)])) == ["a", "b", "c", "d", "e", "f"]
 
 
 def test_a_folder_without_text(tree):

@@ -90,6 +90,30 @@ E
     assert sentences(latex, skip=("tables", "code", "references")) == ["A", "E"]
 
 
+def test_a_file_of_latex():
+    latex = r"""\documentclass{article}
+\begin{document}
+We present \ours{}, a {\bf fast} parser: $\alpha$ is 3\,\% here
+\begin{equation} s = \exp(x) \label{eq:s} \end{equation}
+as _always in math_."""
+    expected = "We present ours , a bf fast parser : $ alpha $ is 3 % here s = exp ( x ) as always in math ."
+    assert " ".join(words(latex)) == expected
+    assert ["s", "=", "exp", "(", "x", ")"] in [[latex[a:b] for a, b in one] for one in segment(latex)]
+    # A text that only has some commands, such as an abstract, keeps the others.
+    assert words(r"An \emph{ell} \ell_1 {x}") == ["An", "ell", "\\", "ell_1", "{", "x", "}"]
+
+
+def test_a_page_of_html():
+    page = "<!DOCTYPE html><html><body><p data-x>A &amp; B &mdash; <svg><path d='M0'/></svg>x &lt; 3</p></body></html>"
+    assert words(page) == ["A", "&", "B", "x", "3"]
+    assert words("a <unk> &lt; b") == ["a", "<", "unk", ">", "&", "lt", ";", "b"]
+
+
+@pytest.mark.parametrize("text", ["snake_case_name", "__init__", "_x_1", "a _b", "x_{ab} and y_{cd}", "_ab\ncd_"])
+def test_underscores_that_are_no_emphasis(text):
+    assert find_markup(text) == ()
+
+
 def test_latex_comments_and_line_breaks():
     latex = "Parsing \\\\with \\emph{CRFs}\n% not a heading\nis \\small easy [see](docs/a.md)."
     assert sentences(latex) == [latex]

@@ -18,6 +18,7 @@ STDIN = "-"
 FORMATS = {
     ".txt": "text",
     ".text": "text",
+    **dict.fromkeys((".md", ".markdown", ".tex", ".html", ".htm"), "markup"),
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".jsonlines": "jsonl",
@@ -28,7 +29,7 @@ FORMATS = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-"""Formats of raw text and records by suffix."""
+"""Formats of raw text and records by suffix. "markup" is text whose markup is left out when it is segmented."""
 RECORD_FORMATS = ("jsonl", "parquet", "csv", "tsv", "text")
 """Formats with one or more records per file."""
 TEXT_FORMATS = ("text", "jsonl")

@@ -29,7 +29,7 @@ _STDIN_NAME = "standard input"
 _FORMATS_PER = {"file": "text", "line": "lines", "record": "jsonl"}
 _TABLES = ("csv", "tsv", "parquet")
 # Folders and patterns match tables that belong to the texts, such as a list of them. They are read if they are named.
-_IN_FOLDERS = (*TEXT_FORMATS, "pdf")
+_IN_FOLDERS = (*TEXT_FORMATS, "markup", "pdf")
 
 
 @dataclass(frozen=True, slots=True)

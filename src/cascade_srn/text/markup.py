@@ -57,8 +57,12 @@ _BREAKING = name_set(
     "addbibresource and And AND appendix begin bibitem bibliography bottomrule clearpage documentclass end hline item "
     "maketitle midrule newcommand newpage par tableofcontents toprule usepackage"
 )
+_EQUATIONS = name_set(
+    "equation equation* align align* gather gather* eqnarray eqnarray* multline multline* displaymath"
+)
 _ENVIRONMENTS = {
     **dict.fromkeys(("verbatim", "verbatim*", "lstlisting", "minted", "Verbatim"), "code"),
+    **dict.fromkeys(_EQUATIONS, "code"),
     **dict.fromkeys(("tabular", "tabular*", "tabularx", "tabulary", "longtable", "array"), "table"),
     "thebibliography": "references",
 }
@@ -82,6 +86,17 @@ _TIE = re.compile(r"(?<=[\w.)\]}])~(?=[\w(\\])")
 _CELL = re.compile(r"(?<!\\)&(?!#?\w{1,8};)")
 # A comment of LaTeX, with its line break if it is the whole line. A percent sign after a number stays.
 _COMMENT = re.compile(r"(?m)^[ \t]*+%[^\r\n]*+(?:\r\n|[\r\n])?+|(?<=[ \t])(?<!\d[ \t])%[^\r\n]*+|(?<=[^\d\s\\])%$")
+# What is left in a file of LaTeX: spacing such as "\\,", the backslash of a command that is not known, and braces.
+_LATEX_REST = re.compile(r"\\[,;:!]|\\(?=[a-zA-Z])|(?<!\\)[{}]")
+_LATEX_FILE = re.compile(r"\\(?:documentclass\b|begin\{document\}|(?:sub){0,2}section\*?\{|chapter\*?\{)")
+# In a page of HTML, all tags and entities are markup. "&amp;" leaves an ampersand.
+_PAGE = re.compile(r"(?i:<!doctype html|<html[\s>]|<body[\s>])")
+_ANY_TAG = re.compile(r"</?[a-zA-Z][^<>]*+>")
+# Not those of letters, such as "&eacute;", which are parts of words.
+_ENTITY = re.compile(
+    r"&(?:amp|lt|gt|quot|apos|[mn]dash|hellip|[lr][sd]quo|bull|middot|shy|times|\#(?:3[4-9]|6[02]|160|8[02]\d\d)|\#x20[0-9a-f]{2});"
+)
+_MAX_BEFORE_PAGE = 2000
 _LONGEST_ARGUMENT = 2000
 # A line of the text, an item of a list, a caption: emphasis and code do not extend over line breaks.
 _MARKDOWN = re.compile(
@@ -89,14 +104,15 @@ _MARKDOWN = re.compile(
     (?<![\w*]) (?P<a>\*\*) (?=[^\s*]) [^*\r\n]*+ (?<=\S) (?P<b>\*\*) (?![\w*])
   | (?<![\w*]) (?P<c>\*) (?=[^\W\d_]) [^*\r\n]*+ (?<=[\w.!?)]) (?P<d>\*) (?![\w*])
   | (?<![\w`]) (?P<e>`) (?=[^\s`]) [^`\r\n]*+ (?<=\S) (?P<f>`) (?![\w`'])
+  | (?<!\w) (?P<i>_) (?=[^\W\d_]{2}) (?:[^\W_]|[ -])*+ (?<=[^\W_]) (?P<j>_) (?!\w)
   | (?P<g>!?\[) (?=[^\s\[\]]) [^\[\]\r\n]*+ (?P<h>\] \( (?= [^\s()\[\]#/.:]*+ [#/.:] ) [^\s()\[\]]*+ \) )
     """,
     re.VERBOSE,
 )
-_MARKDOWN_SIGNS = ("*", "`", "](")
+_MARKDOWN_SIGNS = ("*", "`", "](", "_")
 # Characters of all tokens but web addresses, which only matter around the others.
 _TOKEN_SIGNS = ("<", "\\", "&")
-_MARKDOWN_GROUPS = (("a", "b"), ("c", "d"), ("e", "f"), ("g", "h"))
+_MARKDOWN_GROUPS = (("a", "b"), ("c", "d"), ("e", "f"), ("g", "h"), ("i", "j"))
 
 
 class Canvas:
@@ -123,6 +139,12 @@ class Canvas:
         self._hidden[start:end] = b"\1" * (end - start)
         if breaks:
             self._chars[start] = SEPARATOR
+
+    def hide_rest(self, pattern: re.Pattern[str], keep_first: str = "") -> None:
+        """Hide the matches that are not hidden yet. ``keep_first`` is a match whose first character is kept."""
+        for match in pattern.finditer(self.text):
+            if not (self._hidden and self._hidden[match.start()]):
+                self.hide(match.start() + (match[0] == keep_first), match.end())
 
     def put(self, at: int, char: str) -> None:
         """Replace a space or line break."""
@@ -277,7 +299,7 @@ class _Scan:
             self._leave(argument, start)
         elif argument in _ENVIRONMENTS and name == "begin":
             self._enter(argument, end)
-            if _ENVIRONMENTS[argument] == "code":
+            if _ENVIRONMENTS[argument] == "code" and argument not in _EQUATIONS:
                 close = self._find(f"\\end{{{argument}}}", end)
                 return end if close is None else close
         return end
@@ -319,10 +341,13 @@ class _Scan:
                 return
 
     def finish(self) -> None:
-        """Hide what depends on the whole text: comments, ties, line breaks and cells of LaTeX."""
-        if not self._canvas.is_latex:
-            return
+        """Hide what depends on the whole text: comments, ties, line breaks and cells of LaTeX, all tags of HTML."""
         canvas = self._canvas
+        if _PAGE.search(self._text, 0, _MAX_BEFORE_PAGE):
+            canvas.hide_rest(_ANY_TAG)
+            canvas.hide_rest(_ENTITY, keep_first="&amp;")
+        if not canvas.is_latex:
+            return
         for match in _COMMENT.finditer(self._text):
             canvas.hide(*match.span())
         for match in _TIE.finditer(self._text):
@@ -334,3 +359,5 @@ class _Scan:
         for start, end in self._newlines:
             table = bisect_right(tables, (start, end)) - 1
             canvas.hide(start, end, breaks=table >= 0 and start < tables[table][1])
+        if _LATEX_FILE.search(self._text):
+            canvas.hide_rest(_LATEX_REST)

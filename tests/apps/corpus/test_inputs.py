@@ -403,11 +403,11 @@ def test_folders_patterns_and_repeats(tmp_path):
     found = find_input_files(
         [f"{folder}/*.jsonl", folder, Path(folder, "b.jsonl"), f"{folder}/../{tmp_path.name}/a.txt"]
     )
-    assert [file.name for file in found] == ["a.txt", "b.jsonl", "sub/c.csv"]
+    assert [file.name for file in found] == ["a.txt", "b.jsonl", "note.md", "sub/c.csv"]
     assert [file.address for file in found] == [f"{folder}/{file.name}" for file in found]
     assert [file.name for file in find_input_files(f"{folder}/**/*.*sv")] == ["c.csv"]
     assert [file.name for file in find_input_files(f"{folder}/*.json")] == ["x.json"]
-    assert [file.name for file in find_input_files(f"{folder}/*")] == ["_part.txt", "a.txt", "b.jsonl"]
+    assert [file.name for file in find_input_files(f"{folder}/*")] == ["_part.txt", "a.txt", "b.jsonl", "note.md"]
     texts = find_input_files(folder, InputSettings(format="text"))
     assert {file.name for file in texts} == {"a.txt", "b.jsonl", "note.md", "sub/c.csv", "x.json"}
     assert {file.format for file in texts} == {"text"}
@@ -441,12 +441,12 @@ def test_the_output_is_no_input(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "address", ["missing.txt", "missing/*.txt", "empty", "pipe.txt", "dangling.txt", "nul\0.txt", "full/*.md"]
+    "address", ["missing.txt", "missing/*.txt", "empty", "pipe.txt", "dangling.txt", "nul\0.txt", "full/*.rst"]
 )
 def test_inputs_that_do_not_exist(tmp_path, address):
     (tmp_path / "empty").mkdir()
     (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "a.md").write_text("x")
+    (tmp_path / "full" / "a.rst").write_text("x")
     os.mkfifo(tmp_path / "pipe.txt")
     os.symlink("nowhere", tmp_path / "dangling.txt")
     with pytest.raises(DataError) as missing:

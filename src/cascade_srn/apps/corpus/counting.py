@@ -14,6 +14,7 @@ from cascade_srn.inputs.tables import PARQUET_MAGIC, ParquetRows, read_records
 
 # In a folder, a file that ends in .json is more often a description of the data.
 _FORMATS = {suffix: format for suffix, format in FORMATS.items() if format in RECORD_FORMATS} | {".json": "jsonl"}
+_FORMATS |= {suffix: "text" for suffix, format in FORMATS.items() if format == "markup"}
 _CHUNK = 1 << 20
 _MAX_SEEN = 100
 

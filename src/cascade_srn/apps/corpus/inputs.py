@@ -57,7 +57,7 @@ def find_input_files(
     """
     settings = settings or InputSettings()
     given = [addresses] if isinstance(addresses, str | os.PathLike) else list(addresses)
-    formats = RECORD_FORMATS if settings.format is None else None
+    formats = (*RECORD_FORMATS, "markup") if settings.format is None else None
     skipped = None if skip is None else f"{real_address(skip).rstrip('/')}/"
     files: dict[str, str] = {}
     for address in given:
