@@ -210,7 +210,9 @@ def test_open_documents_are_raw_text(learning):
     project = learning.project
     with pytest.raises(DataError):
         learning.start(raw=True)  # all documents are done
-    project.add_documents(replace(one, id=f"open-{one.id}") for one in make_documents(14, annotated=False))
+    project.add_documents(
+        Document.from_text(f"Tagger {number} reads old papers.", id=f"open-{number}") for number in range(14)
+    )
     learning.start(raw=True)
     assert learning.wait(PATIENCE)
     found = learning.status()

@@ -187,11 +187,17 @@ def test_training_without_annotations_is_refused(refusing):
 
 
 def test_a_second_training_is_refused(client, monkeypatch):
+    asked = []
+
     def fail(*, raw):
+        asked.append(raw)
         raise TrainingError("a training is running")
 
     monkeypatch.setattr(client.app.state.learner, "start", fail)
     assert client.post("/api/training").status_code == 409
+    assert client.post("/api/training?raw=true").status_code == 409
+    assert client.post("/api/training?raw=perhaps").status_code == 422
+    assert asked == [False, True]
 
 
 @pytest.mark.parametrize(
