@@ -230,7 +230,8 @@ def _cannot_promise(
     name: str, choice: PrecisionChoice, tested: RankedPredictions, record: PrecisionRecord
 ) -> ConfigError:
     highest = tested.highest_level()
-    asked = f"a precision of {choice.levels[name]:g} cannot be promised for {name} with {CONFIDENCE:.0%} confidence"
+    level = f"a precision of {choice.levels[name]:g} ({choice.notion})"
+    asked = f"{level} cannot be promised for {name} with {CONFIDENCE:.0%} confidence"
     more = "calibrate the model on more documents"
     if highest is None:
         counted = f"{len(tested.score):,} predictions in {record.n_documents:,} calibration documents"

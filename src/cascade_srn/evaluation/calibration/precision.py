@@ -242,7 +242,9 @@ class PrecisionCurve:
         return asdict(self)
 
 
-def draw_curves(record: PrecisionRecord, measured: PrecisionRecord, gold: Sequence[Document]) -> list[PrecisionCurve]:
+def measure_curves(
+    record: PrecisionRecord, measured: PrecisionRecord, gold: Sequence[Document]
+) -> list[PrecisionCurve]:
     """Return the curves of tasks with gold items and predictions.
 
     Args:
