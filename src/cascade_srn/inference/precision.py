@@ -274,7 +274,7 @@ class RankedPredictions(NamedTuple):
         # Equal scores are above a threshold together.
         return np.unique(np.searchsorted(-self.score, -self.score[ranks - 1], side="right"))
 
-    def count(self, min_score: float) -> tuple[int, int]:
+    def count_from(self, min_score: float) -> tuple[int, int]:
         """Return the number of predictions from a score on, and how many of them are correct."""
         kept = self.correct[self.score >= min_score]
         return len(kept), int(kept.sum())
