@@ -11,7 +11,7 @@ from typing import Any
 from cascade_srn.evaluation.analysis import CONDITIONS, FROM_TEXT, Analysis
 from cascade_srn.evaluation.calibration.precision import (
     Promise,
-    draw_curves,
+    measure_curves,
     measure_promises,
     record_predictions,
 )
@@ -189,7 +189,7 @@ class Evaluation:
         if (record := model.precision_record) is None:
             return {}
         gold, predicted = self.aligned
-        curves = draw_curves(record, record_predictions(gold, predicted[model.name], model.schema), gold)
+        curves = measure_curves(record, record_predictions(gold, predicted[model.name], model.schema), gold)
         return {
             "promised_precision": [promise.to_dict() for promise in self.promises[model.name]],
             "precision_curves": [curve.to_dict() for curve in curves],

@@ -230,7 +230,8 @@ def _cannot_promise(
     name: str, choice: PrecisionChoice, tested: RankedPredictions, record: PrecisionRecord
 ) -> ConfigError:
     highest = tested.highest_level()
-    asked = f"a precision of {choice.levels[name]:g} cannot be promised for {name} with {CONFIDENCE:.0%} confidence"
+    level = f"a precision of {choice.levels[name]:g} ({choice.notion})"
+    asked = f"{level} cannot be promised for {name} with {CONFIDENCE:.0%} confidence"
     more = "calibrate the model on more documents"
     if highest is None:
         counted = f"{len(tested.score):,} predictions in {record.n_documents:,} calibration documents"
@@ -273,7 +274,7 @@ class RankedPredictions(NamedTuple):
         # Equal scores are above a threshold together.
         return np.unique(np.searchsorted(-self.score, -self.score[ranks - 1], side="right"))
 
-    def count(self, min_score: float) -> tuple[int, int]:
+    def count_from(self, min_score: float) -> tuple[int, int]:
         """Return the number of predictions from a score on, and how many of them are correct."""
         kept = self.correct[self.score >= min_score]
         return len(kept), int(kept.sum())

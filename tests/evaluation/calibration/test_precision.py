@@ -13,7 +13,7 @@ from cascade_srn.errors import ConfigError
 from cascade_srn.evaluation.calibration.precision import (
     CURVES,
     LEVELS,
-    draw_curves,
+    measure_curves,
     measure_precision,
     measure_promises,
     record_predictions,
@@ -166,7 +166,7 @@ def test_curves_are_the_scores_from_each_score_on(folder, many):
             for s in f.sentences))
         for f in found
     ]  # fmt: skip
-    curves = draw_curves(read_precision(folder), record_predictions(gold, found, extractor.schema), gold)
+    curves = measure_curves(read_precision(folder), record_predictions(gold, found, extractor.schema), gold)
     assert [curve.task for curve in curves] == list(CURVES)
     for curve in curves:
         kind = CURVES[curve.task][0]
@@ -181,7 +181,7 @@ def test_curves_are_the_scores_from_each_score_on(folder, many):
 def test_promised_points_keep_their_level(folder, many):
     extractor = Extractor.from_pretrained(folder, device="cpu")
     found, record = extractor.predict(many), read_precision(folder)
-    promised = draw_curves(record, record_predictions(many, found, extractor.schema), many)[0].promised
+    promised = measure_curves(record, record_predictions(many, found, extractor.schema), many)[0].promised
     assert promised == sorted(promised, reverse=True)
     assert [recall for *_, recall in promised] == sorted({recall for *_, recall in promised})
     for level, score, recall in promised:

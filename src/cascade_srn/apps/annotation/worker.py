@@ -170,12 +170,12 @@ class ProjectWorker:
         """Store what the model promises from the held-out documents, if there are any, and return its curves."""
         if not gold:
             return []
-        from cascade_srn.evaluation.calibration.precision import draw_curves, record_predictions
+        from cascade_srn.evaluation.calibration.precision import measure_curves, record_predictions
 
         settings = settings_checksum(extractor.model.settings, extractor.overlaps, extractor.constraints)
         record = record_predictions(gold, predicted, extractor.schema, settings)
         write_precision(self.run / learning.BEST, record)
-        return [curve.to_dict() for curve in draw_curves(record, record, gold)]
+        return [curve.to_dict() for curve in measure_curves(record, record, gold)]
 
     def _is_named(self) -> bool:
         return self.job["model"] is not None and not str(self.job["model"]).startswith(".")

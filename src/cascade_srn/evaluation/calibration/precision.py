@@ -202,7 +202,7 @@ def measure_promises(
                 n_gold = _count_gold(gold, kind, labels)
                 if not choice.levels and found and (found[-1].name, found[-1].min_score, lowest) == (name, 0, 0):
                     found.pop()
-                counts = Counts(n_gold, *kept.count(lowest))
+                counts = Counts(n_gold, *kept.count_from(lowest))
                 found.append(Promise(name, one.levels[name], one.notion, lowest, counts, share))
     return found
 
@@ -242,7 +242,9 @@ class PrecisionCurve:
         return asdict(self)
 
 
-def draw_curves(record: PrecisionRecord, measured: PrecisionRecord, gold: Sequence[Document]) -> list[PrecisionCurve]:
+def measure_curves(
+    record: PrecisionRecord, measured: PrecisionRecord, gold: Sequence[Document]
+) -> list[PrecisionCurve]:
     """Return the curves of tasks with gold items and predictions.
 
     Args:
@@ -261,7 +263,7 @@ def draw_curves(record: PrecisionRecord, measured: PrecisionRecord, gold: Sequen
 
 def _measure(found: RankedPredictions, n_gold: int) -> list[tuple[float, float, float]]:
     scores = [float(score) for score in found.score[found.ranks(_N_POINTS) - 1]]
-    counts = [Counts(n_gold, *found.count(score)) for score in scores]
+    counts = [Counts(n_gold, *found.count_from(score)) for score in scores]
     return [(score, one.precision, one.recall) for score, one in zip(scores, counts, strict=True)]
 
 
@@ -271,7 +273,7 @@ def _promise(tested: RankedPredictions, found: RankedPredictions, n_gold: int) -
         score = tested.find_min_score(level)
         if score is None:
             continue
-        recall = Counts(n_gold, *found.count(score)).recall
+        recall = Counts(n_gold, *found.count_from(score)).recall
         if not promised or recall > promised[-1][2]:
             promised.append((level, score, recall))
         if not score:  # lower levels keep all predictions, too

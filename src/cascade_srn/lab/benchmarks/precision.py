@@ -87,7 +87,7 @@ def simulate(
         bounds[kind] = dict.fromkeys(labels, found)
     kind = list(levels)[-1]
     rows = RankedPredictions.of(others, kind, getattr(record, kind).labels, MinScores(**bounds))
-    n_predicted, n_correct = rows.count(min(bounds[kind].values()))
+    n_predicted, n_correct = rows.count_from(min(bounds[kind].values()))
     # Without predictions none is wrong.
     return Outcome(n_correct / n_predicted if n_predicted else 1.0, n_correct / max(1, int(gold[kind][~half].sum())))
 
