@@ -39,6 +39,37 @@ def test_words_are_put_in_order_and_raised_ones_stay_in_their_line():
     assert text_of([*words, *line("below", y=688)]) == "A CRF 2 wins here\nbelow"
 
 
+def test_lines_beside_a_large_heading_or_sign_stay_apart():
+    left = [f"{BODY} l{chr(97 + at)}" for at in range(12)]
+    right = [f"{BODY} r{chr(97 + at)}" for at in range(12)]
+    words = [*lines(*left[:6]), *lines(*left[6:], top=594.0), *lines(*right, x=300.0, leading=11.0)]
+    heading = line("A Large Heading", y=615.0, size=16.0)
+    assert text_of([*words, *heading]).split("\n")[-12:] == right
+    sign = Word("{", 40.0, 48.0, 661.0, 20.0)
+    assert [one for one in text_of([*words, sign]).split("\n") if one not in left + right + [""]] in (
+        ["{ " + one] for one in left
+    )
+
+
+@pytest.mark.parametrize("gap", [11.0, 25.0])
+def test_a_stretched_line_is_no_row_of_cells_or_columns(gap):
+    def stretched(text, x, y):
+        words = line(text, x, y)
+        room = gap - 5.0
+        return [
+            word._replace(left=word.left + at * room, right=word.right + at * room) for at, word in enumerate(words)
+        ]
+
+    texts = ["loose words in lines", "very loose words of", "three such rows in", "the middle of a column"]
+    width = max(word.right for text in texts for word in stretched(text, 0.0, 0.0))
+    both = []
+    for x in (50.0, 50.0 + width + 40.0):
+        for at in range(10):
+            both += stretched(texts[at % 3], x, 700.0 - 12 * at)
+    assert "\t" not in text_of(both)
+    assert text_of(both).split() == " ".join([texts[at % 3] for at in range(10)] * 2).split()
+
+
 def test_places_of_words():
     text, placed, _ = join_pages([lines("one two"), lines("three")])
     assert [(text[word.start : word.end], word.page) for word in placed] == [("one", 0), ("two", 0), ("three", 1)]

@@ -195,10 +195,9 @@ def _order_lines(words: Sequence[Word], page: int) -> list[PdfLine]:
     ]
     lines: list[PdfLine] = []
     for column, members in enumerate(_order_columns(segments)):
-        rows: defaultdict[int, list[Word]] = defaultdict(list)
-        for segment in members:
-            rows[segment.row] += segment.words
-        found = [PdfLine(sorted(rows[row], key=lambda word: word.left), page) for row in sorted(rows)]
+        # A large heading in one column can share its height with two lines of another.
+        rows = _find_rows([word for segment in members for word in segment.words])
+        found = [PdfLine(row, page) for row in rows]
         starts, ends = sorted(line.start for line in found), sorted(line.end for line in found)
         for line in found:
             line.left, line.right = starts[len(starts) // 10], ends[len(ends) * 9 // 10]
@@ -218,7 +217,8 @@ def _find_rows(words: Sequence[Word]) -> list[list[Word]]:
             _, bottom, _, top = main.box
             if larger <= 2.2 * smaller and min(high, top) - max(low, bottom) >= 0.5 * smaller:
                 rows[at][1].append(word)
-                if word.size > main.size:
+                # Not a large sign, such as a brace or a sum, which can be as high as two lines.
+                if word.size > main.size and sum(map(str.isalnum, word.text)) > 1:
                     rows[at] = word, rows[at][1]
                 break
         else:

@@ -47,8 +47,8 @@ _MATH_NAMES = ("cmmi", "cmsy", "cmex", "msbm", "msam", "math", "mtmi", "mtsy", "
 _FORCE_BOLD = 1 << 18
 _ENCRYPTED = (4, 5)
 _PICTURE_WIDTH, _PICTURE_HEIGHT = 1200, 2400
-# Fonts with codes of their own and no table of letters have many control characters.
-_MAX_UNKNOWN = 0.05
+# Fonts with codes of their own and no table of letters have many control characters, if not only formulas use them.
+_MAX_UNKNOWN = 0.1
 
 
 class _Char(NamedTuple):
