@@ -2,8 +2,8 @@
 
     python tools/teacher_tokens.py labels.yaml dev.json --server http://127.0.0.1:8080
 
-Each annotated sentence is put into the first bundled prompt. Its annotations, in the form of an answer, are what a teacher
-without errors would say.
+Each annotated sentence is put into the first bundled prompt. Its annotations, in the form of an answer, are what a
+teacher without errors would say.
 """
 
 from __future__ import annotations
