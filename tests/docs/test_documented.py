@@ -121,6 +121,16 @@ def test_selection():
     assert [_printed(code)] == _blocks("select.md", "text")
 
 
+def test_teaching(workplace, capsys):
+    (labels,) = _blocks("teach.md", "yaml")
+    (workplace / "labels.yaml").write_text(labels, encoding="utf-8")
+    (command,) = re.findall(r"^cascade-srn teach .*?--dry-run$", _text("teach.md"), re.DOTALL | re.MULTILINE)
+    assert run(*shlex.split(command.replace("\\\n", ""))[1:]) == 0
+    assert capsys.readouterr().out == _blocks("teach.md", "text")[0]
+    (code,) = _blocks("teach.md", "python")
+    assert _printed(code) == _blocks("teach.md", "text")[-1]
+
+
 def test_calibration(workplace):
     write_documents(DOCUMENTS, "my-dev.jsonl")
     (code,) = _blocks("calibrate.md", "python")

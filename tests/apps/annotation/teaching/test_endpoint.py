@@ -1,3 +1,4 @@
+import gzip
 import time
 from email.utils import formatdate
 
@@ -83,6 +84,12 @@ def test_refusals_empty_and_cut_answers_are_answers():
             reply, n_asked, _ = ask(server)
         assert (reply.problem, n_asked) == (problem, 1)
     assert reply.tokens is None
+
+
+def test_compressed_answers_and_halves_of_characters():
+    body = gzip.compress(b'{"choices": [{"message": {"content": "a\\ud83d"}}]}')
+    with serving(lambda number, _: (200, {"Content-Encoding": "gzip"}, body)) as server:
+        assert ask(server)[0].content == "a?"
 
 
 def test_a_server_without_json_schemas_is_asked_in_another_form():

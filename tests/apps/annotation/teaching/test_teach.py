@@ -12,8 +12,9 @@ from tests.apps.annotation.teaching.scripted_server import completion, label, se
 from tests.cli.conftest import failure, run, start
 
 from cascade_srn.apps.annotation.annotations import annotation_of
+from cascade_srn.apps.annotation.learning import Learner, read_curve
 from cascade_srn.apps.annotation.project import TEACHER, Project
-from cascade_srn.apps.annotation.suggestions import Suggestions, order_documents
+from cascade_srn.apps.annotation.suggestions import Suggestions, order_documents, read_priorities
 from cascade_srn.apps.annotation.teaching.endpoint import Reply
 from cascade_srn.apps.annotation.teaching.ledger import ANSWERS, TEACHING, Budget, BudgetSpent, Ledger
 from cascade_srn.apps.annotation.teaching.prompts import Question
@@ -28,6 +29,7 @@ entities:
 relations:
   OWES: {definition: The head has to give the tail., heads: [Party], tails: [Thing]}
 """
+EMPTY = {"version": 0, "state": "done", "note": "", "entities": [], "relations": [], "rejected": []}
 PRELOADED = ("cli.teach", "apps.annotation.teaching.run", "apps.annotation.teaching.summary", "inputs.sources")
 WHO = ("Tenant", "Landlord", "Supplier", "Buyer", "Agent")
 WHAT = ("rent", "deposit", "goods", "invoice", "fee", "report")
@@ -291,3 +293,32 @@ def test_twenty_kills_lose_nothing_and_pay_nothing_twice(place):
     n_sent = sum(questions.values())
     assert n_sent - 240 <= 20 * 4
     assert n_sent <= len(stored("asked")) <= 240 + 20 * 4
+
+
+def test_models_are_scored_only_on_what_a_person_has_checked(place):
+    with serving() as server:
+        assert run(*arguments(server.url, sentences=20)) == 0
+    with Project.open("project") as project:
+        held_out = [id for id in project.documents if project.is_held_out(id)]
+        train, scored = Learner(project)._split()
+        assert (len(train), scored) == (20 - len(held_out), [])
+        project.save(held_out[0], "anna", project.annotation(held_out[0], "anna").from_dict(EMPTY))
+        assert [one.id for one in Learner(project)._split()[1]] == held_out[:1]
+
+
+@pytest.mark.slow
+def test_a_second_round_follows_the_doubt_of_a_student(place, capsys):
+    with serving(lambda number, body: "{}" if number == 1 else label(body)) as server:
+        assert run(*arguments(server.url, "--encoder", "fresh", "--rounds", "2")) == 0
+    printed = capsys.readouterr()
+    assert "training a student with 5 sentences" in printed.err
+    assert "Student against the teacher (agreement): NER F1" in printed.out
+    assert "Student against persons: no score" in printed.out
+    assert len(server.requests) == 20
+    with Project.open("project", read_only=True) as project:
+        point = read_curve(project)[-1]
+        assert (point["n_held_out"], point["teacher"]["n_held_out"]) == (0, 1)
+        # The student does not replace the doubt of the teacher.
+        priorities = read_priorities(project.folder)
+        assert priorities.keys() == project.documents.keys()
+        assert project.documents[max(priorities, key=priorities.get)].text == sentence_of(server.requests[0])

@@ -306,7 +306,7 @@ def _parts(response: requests.Response) -> Iterator[bytes]:
     if read1 is None:  # urllib3 before 2.2
         yield from response.iter_content(1)
         return
-    while part := read1(1 << 14):
+    while part := read1(1 << 14, decode_content=True):
         yield part
 
 
@@ -331,6 +331,7 @@ def _read_reply(body: bytes) -> Reply:
         return Reply("", "the model refuses to answer", tokens)
     if not isinstance(content, str) or not content.strip():
         return Reply("", "the answer is empty", tokens)
+    content = content.encode(errors="replace").decode()  # half of a character outside the basic plane cannot be stored
     return Reply(content, "the answer was cut off at the limit of tokens" if finish == "length" else "", tokens)
 
 
