@@ -145,3 +145,10 @@ def test_a_reader_keeps_the_version_that_it_has_opened(graph):
         with open_graph(graph) as new:
             assert len(new.query("SELECT * FROM mentions")) < len(before)
     shutil.rmtree(graph)
+
+
+def test_a_damaged_database_is_written_again(graph, files):
+    (graph / "graph.duckdb").write_bytes(b"damaged")
+    remove(graph, ["d"])
+    with open_graph(graph) as opened:
+        assert len(opened.query("SELECT * FROM documents")) == len(files) - 1

@@ -97,11 +97,12 @@ def build_from(
         built = _make_tables(connection, sources, earlier)
     finally:
         connection.close()
-    database, old = None, Path(output) / DATABASE
+    options: dict[str, Any] = {"overwrite": overwrite, "add": partial(sources.write, state=built.state)}
+    old = Path(output) / DATABASE
     if built.patch is not None and old.is_file():
-        database = partial(built.patch.write_database, old, tables=built.tables, linked=bool(built.report["links"]))
-    add = partial(sources.write, state=built.state)
-    write_graph(output, built.tables, built.record, overwrite=overwrite, add=add, database=database)
+        linked = bool(built.report["links"])
+        options["database"] = partial(built.patch.write_database, old, tables=built.tables, linked=linked)
+    write_graph(output, built.tables, built.record, **options)
     counts = {name: built.tables[name].num_rows for name in TABLES}
     return GraphReport(str(output), counts, **built.report)
 

@@ -57,9 +57,13 @@ class Filters(Settings):
 
 
 NO_FILTERS = Filters()
+_RANKED = """ranked AS MATERIALIZED (
+            SELECT nodes.node, name, nodes.label, counted.n, counted.n_documents, counted.best_score,
+                counted.first_date, counted.last_date, edge
+            FROM counted JOIN nodes USING (node))"""
 
 
-def choose_edges(filters: Filters, more: str = "", *, by_year: bool = False) -> str:
+def choose_edges(filters: Filters, more: str = "", *, by_year: bool = False, name: str = "chosen") -> str:
     """Return common table expressions up to ``chosen``: the edges in ``found`` that pass the filters.
 
     Entity types are not checked. Joins are materialized before conditions, since DuckDB would otherwise apply the
@@ -69,56 +73,67 @@ def choose_edges(filters: Filters, more: str = "", *, by_year: bool = False) -> 
         filters: The filters. Their values are ``$min_count`` and ``$min_score``.
         more: Further columns of ``found``, each with a comma after it.
         by_year: Count the evidence of each year by itself, as column ``year``.
+        name: Another name than ``chosen``.
     """
-    condition = f"n >= $min_count AND {min_score('best_score')} AND {one_of('label', filters.relations)}"
+    condition = passes(filters)
     if filters.years is None and not by_year:
-        return f"chosen AS MATERIALIZED (SELECT {more}{EDGE} FROM found WHERE {condition})"
-    edge = f'{more}edge, head, label, tail, "symmetric", flag'
+        return f"{name} AS MATERIALIZED (SELECT {more}{EDGE} FROM found WHERE {condition})"
     year = "year, " if by_year else ""
-    # Counting rows of documents is faster than count(DISTINCT document).
+    # Counting rows of documents is faster than count(DISTINCT document), and numbers of edges are grouped faster than
+    # their columns.
     return f"""
         proof AS MATERIALIZED (
-            SELECT {edge}, {f"{YEAR}, " if by_year else ""}document, score, date
-            FROM found JOIN evidence USING (edge)),
+            SELECT edge, document, score, date FROM (SELECT DISTINCT edge FROM found) JOIN evidence USING (edge)),
+        years AS MATERIALIZED (SELECT date, {YEAR} FROM (SELECT DISTINCT date FROM proof)),
         by_document AS (
-            SELECT {edge}, {year}document, count(*) AS n, max(score) AS best, sum(score) AS scores,
+            SELECT edge, {year}document, count(*) AS n, max(score) AS best, sum(score) AS scores,
                 count(score) AS n_scores, min(date) AS first_date, max(date) AS last_date
-            FROM proof WHERE {in_years(filters)} {"AND year IS NOT NULL" if by_year else ""} GROUP BY ALL),
+            FROM proof {"JOIN years USING (date)" if by_year else ""}
+            WHERE {in_years(filters)} {"AND year IS NOT NULL" if by_year else ""} GROUP BY ALL),
         counted_edges AS (
-            SELECT {edge}, {year}sum(n)::BIGINT AS n, count(*) AS n_documents, max(best) AS best_score,
+            SELECT edge, {year}sum(n)::BIGINT AS n, count(*) AS n_documents, max(best) AS best_score,
                 sum(scores) / nullif(sum(n_scores), 0) AS mean_score, min(first_date) AS first_date,
                 max(last_date) AS last_date
             FROM by_document GROUP BY ALL),
-        chosen AS MATERIALIZED (SELECT {year}{more}{EDGE} FROM counted_edges WHERE {condition})"""
+        {name} AS MATERIALIZED (
+            SELECT {year}{more}{EDGE} FROM counted_edges
+            JOIN (SELECT {more}edge, head, label, tail, "symmetric", flag FROM found) USING (edge) WHERE {condition})"""
+
+
+def passes(filters: Filters) -> str:
+    """Return a condition that an edge passes filters, without those of types and years."""
+    return f"n >= $min_count AND {min_score('best_score')} AND {one_of('label', filters.relations)}"
 
 
 def count_related(direction: str, filters: Filters) -> str:
-    """Return a common table expression ``counted`` of the nodes that have a relation with a node."""
+    """Return common table expressions up to ``ranked``: the nodes that have a relation with a node."""
     end = "head" if direction == "in" else "tail"
     return f"""
-        found AS MATERIALIZED ({INCIDENT}), {choose_edges(filters, "other, ")},
+        found AS MATERIALIZED ({INCIDENT}), {choose_edges(filters, "other, ", name="related")},
         counted AS (
-            SELECT other AS node, n, n_documents, best_score, first_date, last_date, edge FROM chosen
-            WHERE label = $relation AND ("symmetric" OR {end} = other))"""
+            SELECT other AS node, n, n_documents, best_score, first_date, last_date, edge FROM related
+            WHERE label = $relation AND ("symmetric" OR {end} = other)),
+        {_RANKED}"""
 
 
 def count_mentions(beside: bool, filters: Filters) -> str:
-    """Return a common table expression ``counted`` of all nodes, or of those in the same documents as a node."""
+    """Return common table expressions up to ``ranked``: all nodes, or those in the same documents as a node."""
     if not beside and filters.years is None:
-        return """counted AS (
-            SELECT node, n_mentions AS n, n_documents, NULL AS best_score, first_date, last_date, NULL AS edge
-            FROM nodes)"""
+        return "ranked AS (SELECT * EXCLUDE (degree), n_mentions AS n, NULL AS best_score, NULL AS edge FROM nodes)"
     own = "SELECT DISTINCT document FROM mentions WHERE node = $node" if beside else ""
     dated = f"SELECT document, date FROM documents WHERE {in_years(filters)}"
     if beside:
         dated += " AND document IN (FROM own)"
     return f"""
         {f"own AS MATERIALIZED ({own})," if beside else ""} dated AS MATERIALIZED ({dated}),
+        by_document AS (
+            SELECT node, count(*) AS n, any_value(date) AS date FROM mentions JOIN dated USING (document)
+            {"WHERE node <> $node" if beside else ""} GROUP BY node, document),
         counted AS (
-            SELECT node, count(*) AS n, count(DISTINCT document) AS n_documents, NULL AS best_score,
+            SELECT node, sum(n)::BIGINT AS n, count(*) AS n_documents, NULL AS best_score,
                 min(date) AS first_date, max(date) AS last_date, NULL AS edge
-            FROM mentions JOIN dated USING (document)
-            {"WHERE node <> $node" if beside else ""} GROUP BY node)"""
+            FROM by_document GROUP BY node),
+        {_RANKED}"""
 
 
 def in_years(filters: Filters, date: str = "date") -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cascade_srn.apps.graph.edges import find_relations, place_mentions
+from cascade_srn.apps.graph.edges import count_rows, find_relations, place_mentions
 from cascade_srn.apps.graph.incremental import Change, Difference
 from cascade_srn.apps.graph.load import Extracted
 from cascade_srn.apps.graph.reader import FORMS
@@ -300,7 +300,7 @@ class Patch:
         known = Counter(self._earlier.record["dropped"])
         return {reason: known[reason] - before.get(reason, 0) + count for reason, count in dropped.items()}
 
-    def write_database(self, source: Path, target: Path, tables: Mapping[str, pyarrow.Table], *, linked: bool) -> None:
+    def write_database(self, source: Path, target: Path, tables: Mapping[str, pyarrow.Table], *, linked: bool) -> bool:
         """Write a database with the new tables: a copy of the old one, in which some rows are replaced.
 
         Args:
@@ -308,16 +308,20 @@ class Patch:
             target: The new one.
             tables: The new tables.
             linked: Whether nodes are linked to a vocabulary, so that all of them may change.
+
+        Returns:
+            Whether it was written. A database that is damaged or was changed by others cannot be used.
         """
         np, pa, pc = load_library("numpy"), load_library("pyarrow"), load_library("pyarrow.compute")
         shutil.copyfile(source, target)
-        connection = load_library("duckdb").connect(str(target))
         old, numbers = self._earlier.tables, self._earlier.numbers
+        # Rows of an indexed column are not changed in place.
+        moving = [(table, column) for table, column in INDEXES if column in ("edge", "document")]
+        connection = _open(target, self._earlier.record["counts"], [f"{table}_{column}" for table, column in moving])
+        if connection is None:
+            target.unlink()
+            return False
         try:
-            # Rows of an indexed column are not changed in place.
-            moving = [(table, column) for table, column in INDEXES if column in ("edge", "document")]
-            for table, column in moving:
-                connection.execute(f"DROP INDEX {table}_{column}")
             places = np.arange(len(numbers))
             connection.register("document_map", pa.table({"old": places, "new": numbers, "gone": self._gone}))
             edges = np.arange(len(self.edge_numbers))
@@ -366,6 +370,7 @@ class Patch:
             connection.execute("CHECKPOINT")
         finally:
             connection.close()
+        return True
 
     def _rows_of(self, nodes: Iterable[int]) -> Any:
         """Return the rows of the old mentions of some nodes."""
@@ -390,6 +395,22 @@ _PATCHES = (
     "DELETE FROM merges WHERE node IN (FROM merged)",
     "DELETE FROM forms WHERE node IN (FROM changed)",
 )
+
+
+def _open(path: Path, counts: Mapping[str, int], indexes: Iterable[str]) -> duckdb.DuckDBPyConnection | None:
+    """Open a database and drop indexes; None if its tables do not have these numbers of rows."""
+    duckdb, connection = load_library("duckdb"), None
+    try:
+        connection = duckdb.connect(str(path))
+        for index in indexes:
+            connection.execute(f"DROP INDEX {index}")
+        if all(count_rows(connection, table) == count for table, count in counts.items()):
+            return connection  # type: ignore[no-any-return]
+    except duckdb.Error:
+        pass  # the caller writes a new one
+    if connection is not None:
+        connection.close()
+    return None
 
 
 def make_merges(rows: Iterable[tuple[Any, ...]]) -> pyarrow.Table:

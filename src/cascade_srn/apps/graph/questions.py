@@ -24,6 +24,7 @@ from cascade_srn.apps.graph.filters import (
     count_mentions,
     count_related,
     one_of,
+    passes,
 )
 from cascade_srn.apps.graph.generic import COREFERENCE
 from cascade_srn.apps.graph.paths import find_paths
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 MAX_INNER_EDGES = 300
 # Nodes that communities are found among, and those of them that an overview shows.
 N_LARGE, N_SHOWN = 1000, 120
+# Edges among which triples are looked for first.
+N_BEST = 2000
 DIRECTIONS = ("in", "out")
 
 
@@ -249,26 +252,38 @@ class Graph(GraphReader):
             for end, name, kind in (("head", head, head_type), ("tail", tail, tail_type))
         }
         conditions = {end: self._match(end, *given, values) for end, given in ends.items()}
+        sets = {end: sql for end, sql in conditions.items() if sql.startswith("SELECT")}
+        conditions |= {end: f"{{}} IN (FROM {end}s)" for end in sets}
+        given = "".join(f"{end}s AS MATERIALIZED ({sql}), " for end, sql in sets.items())
         known = [end for end in ends if conditions[end] == f"{{}} = ${end}"]
-        near = f"SELECT {EDGE} FROM edges"
+        edges = f"SELECT {EDGE} FROM edges"
+        nears = [edges]
         if known:  # by the index of each end
-            near = f"{near} WHERE head = ${known[0]} UNION {near} WHERE tail = ${known[0]}"
+            nears = [f"{edges} WHERE head = ${known[0]} UNION {edges} WHERE tail = ${known[0]}"]
+        elif limit is not None and not by_year and filters.years is None and not any(name for name, _ in ends.values()):
+            # The answer is often among the best edges, whose ends are looked up faster than those of all.
+            nears = [f"{edges} WHERE {passes(filters)} ORDER BY {BEST} LIMIT {N_BEST}", edges]
         straight, turned = (
             " AND ".join((conditions["head"].format(first), conditions["tail"].format(second)))
             for first, second in (("head", "tail"), ("tail", "head"))
         )
         year = "year, " if by_year else ""
-        rows = self.select(
-            f"""WITH near AS {"MATERIALIZED" if known else ""} ({near}), found AS (
-                SELECT head AS "from", tail AS "to", {EDGE} FROM near WHERE {straight}
-                UNION ALL SELECT tail AS "from", head AS "to", {EDGE} FROM near
-                WHERE "symmetric" AND {turned} AND NOT ({straight})),
-            {choose_edges(filters, '"from", "to", ', by_year=by_year)}
-            SELECT {year}* EXCLUDE ({year}"from", "to", head, tail), "from" AS head, "to" AS tail FROM chosen
-            {f"QUALIFY row_number() OVER (PARTITION BY year ORDER BY {BEST}) <= {limit or NO_LIMIT}" if by_year else ""}
-            ORDER BY {year}{BEST} LIMIT {NO_LIMIT if by_year or limit is None else limit}""",
-            **values,
-        )
+        best_of_year = f"QUALIFY row_number() OVER (PARTITION BY year ORDER BY {BEST}) <= {limit or NO_LIMIT}"
+        rows: list[Row] = []
+        for near in nears:
+            rows = self.select(
+                f"""WITH {given}near AS {"" if near == edges else "MATERIALIZED"} ({near}), found AS MATERIALIZED (
+                    SELECT head AS "from", tail AS "to", {EDGE} FROM near WHERE {straight}
+                    UNION ALL SELECT tail AS "from", head AS "to", {EDGE} FROM near
+                    WHERE "symmetric" AND {turned} AND NOT ({straight})),
+                {choose_edges(filters, '"from", "to", ', by_year=by_year)}
+                SELECT {year}* EXCLUDE ({year}"from", "to", head, tail), "from" AS head, "to" AS tail FROM chosen
+                {best_of_year if by_year else ""}
+                ORDER BY {year}{BEST} LIMIT {NO_LIMIT if by_year or limit is None else limit}""",
+                **values,
+            )
+            if len(rows) == limit:
+                break
         return self.with_evidence(self.with_names(rows), evidence, filters)
 
     def trends(self, nodes: Sequence[str], filters: Filters = NO_FILTERS) -> list[Row]:
@@ -359,12 +374,10 @@ class Graph(GraphReader):
             counted = count_mentions(node is not None, filters)
         rows = self.select(
             f"""WITH {counted},
-            ranked AS MATERIALIZED (
-                SELECT nodes.node, name, nodes.label, counted.n, counted.n_documents, counted.best_score,
-                    counted.first_date, counted.last_date, edge
-                FROM counted JOIN nodes USING (node))
-            SELECT *, count(*) OVER () AS total FROM ranked
-            WHERE n >= $min_count AND {one_of("label", (type,) if type else ())}
+            chosen AS MATERIALIZED (
+                SELECT node, name, label, n, n_documents, best_score, first_date, last_date, edge FROM ranked
+                WHERE n >= $min_count AND {one_of("label", (type,) if type else ())})
+            SELECT *, (SELECT count(*) FROM chosen) AS total FROM chosen
             ORDER BY n_documents DESC, n DESC, name, node LIMIT {limit} OFFSET {offset}""",
             min_count=filters.min_count,
             **values,
@@ -398,17 +411,17 @@ class Graph(GraphReader):
         return graph
 
     def _match(self, end: str, name: str | None, type: str | None, values: Row) -> str:
-        """Return a condition of one end of an edge, which stands for ``{}``, and add its values."""
+        """Return a condition of one end of an edge, which is ``{}``, or a query of its nodes; and add its values."""
         types = () if type is None else (type,)
         self.check_labels(Filters(types=types))
         if name is None:
-            return "true" if type is None else f"{{}} IN (SELECT node FROM nodes WHERE {one_of('label', types)})"
+            return "true" if type is None else f"SELECT node FROM nodes WHERE {one_of('label', types)}"
         if "*" not in name:
             values[end] = self.resolve(name, types=types)
             return f"{{}} = ${end}"
         values[end] = self._fold(name)
-        nodes = f"SELECT node FROM nodes SEMI JOIN (SELECT node FROM forms WHERE folded GLOB ${end}) USING (node)"
-        return f"{{}} IN ({nodes} WHERE {one_of('label', types)})"
+        named = f"SELECT DISTINCT node FROM forms WHERE folded GLOB ${end}"
+        return named if type is None else f"{named} AND node IN (SELECT node FROM nodes WHERE {one_of('label', types)})"
 
     def _check_years(self) -> Row:
         if self.years is None:

@@ -122,19 +122,25 @@ class GraphReader:
         if not words:
             return []
         contains = " AND ".join(f"contains(folded, ${name})" for name in words)
-        return self.select(
-            f"""
-            WITH found AS MATERIALIZED (
-                SELECT node, arg_min(text, (place, -n)) AS form, min(place) AS place FROM (
-                    SELECT node, text, n, CASE WHEN folded = $query THEN 0 WHEN starts_with(folded, $query) THEN 1
-                        WHEN contains(folded, ' ' || $query) THEN 2 ELSE 3 END AS place
-                    FROM forms WHERE {contains})
-                GROUP BY node)
-            SELECT {NODE}, form FROM found JOIN nodes USING (node)
-            WHERE {one_of("label", types)} ORDER BY place, n_documents DESC, degree DESC, node LIMIT {limit}""",
-            query=query,
-            **words,
-        )
+        rows: list[Row] = []
+        # Names that start with the query come first, and may be enough.
+        for condition, values in (("starts_with(folded, $query)", {}), (contains, words)):
+            rows = self.select(
+                f"""
+                WITH found AS MATERIALIZED (
+                    SELECT node, arg_min(text, (place, -n)) AS form, min(place) AS place FROM (
+                        SELECT node, text, n, CASE WHEN folded = $query THEN 0 WHEN starts_with(folded, $query) THEN 1
+                            WHEN contains(folded, ' ' || $query) THEN 2 ELSE 3 END AS place
+                        FROM forms WHERE {condition})
+                    GROUP BY node)
+                SELECT {NODE}, form FROM found JOIN nodes USING (node)
+                WHERE {one_of("label", types)} ORDER BY place, n_documents DESC, degree DESC, node LIMIT {limit}""",
+                query=query,
+                **values,
+            )
+            if len(rows) == limit:
+                break
+        return rows
 
     def resolve(self, text: str, *, types: Sequence[str] = ()) -> str:
         """Return the id of a node that is given by its id, by a name, or by its identifier in the vocabulary.
@@ -274,7 +280,7 @@ class GraphReader:
         """
         merges = f"""
             SELECT text, label, into_text, into_label, step, reason, score FROM merges WHERE node = $node
-            ORDER BY list_position($steps, step), text, label LIMIT {_limit(limit)}
+            ORDER BY list_position($steps, step), text, label, into_text, into_label, reason LIMIT {_limit(limit)}
         """
         mentions = f"""
             {own} SELECT * EXCLUDE (node) FROM own ORDER BY document, entity LIMIT {_limit(limit)}

@@ -30,7 +30,7 @@ def write_graph(
     *,
     overwrite: bool = False,
     add: Callable[[Path], None] = lambda folder: None,
-    database: Callable[[Path], None] | None = None,
+    database: Callable[[Path], bool] = lambda path: False,
 ) -> None:
     """Write a graph to a folder, which appears when it is complete.
 
@@ -40,7 +40,8 @@ def write_graph(
         record: What ``graph.json`` has beside the version and the counts, such as the settings.
         overwrite: Replace an existing graph.
         add: Called with the new folder, to write further files to it.
-        database: Called with the path of the database, to write it in another way than from the tables.
+        database: Called with the path of the database, to write it in another way than from the tables. Returns
+            whether it has done so.
 
     Raises:
         DataError: The folder has other files, or a graph without ``overwrite``.
@@ -53,10 +54,8 @@ def write_graph(
             table = tables[name].select(table_schema(name).names).cast(table_schema(name))
             # In one piece, because pages end where a piece ends.
             parquet.write_table(table.combine_chunks(), fresh / f"{name}.parquet", compression="zstd")
-        if database is None:
+        if not database(fresh / DATABASE):
             _write_database(fresh)
-        else:
-            database(fresh / DATABASE)
         add(fresh)
         counts = {name: tables[name].num_rows for name in TABLES}
         content = {_KEY: GRAPH_VERSION, **record, "counts": counts}

@@ -6,6 +6,7 @@ The input has many small files, which share shards, and ids that repeat.
 import csv
 import io
 import json
+import random
 from collections import Counter, defaultdict
 
 import pytest
@@ -101,7 +102,39 @@ def write_files(folder, corpus):
 def test_exports_and_explorer_have_the_documents_facts_and_mentions_of_the_input(
     tmp_path_factory, model, corpus, shard_documents, store_text
 ):
-    folder = tmp_path_factory.mktemp("case")
+    check_corpus(tmp_path_factory.mktemp("case"), model, corpus, shard_documents, store_text)
+
+
+def mixed_corpus(n_documents):
+    """Return files of all kinds that have this number of documents, with ids that repeat."""
+    rng, corpus = random.Random(0), []
+    while n_documents:
+        kind = rng.choice(["txt", "csv", "jsonl"])
+        rows = 1 if kind == "txt" else rng.randint(1, min(9, n_documents))
+        ids = (None, "1", "2", "é /#") if kind != "txt" else (None,)
+        corpus.append((kind, [(rng.choice(TEXTS), rng.choice(ids)) for _ in range(rows)]))
+        n_documents -= rows
+    return corpus
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("corpus", [[("txt", [(text, None)]) for text in TEXTS * 375], mixed_corpus(691)])
+def test_exports_of_many_files_are_right_and_the_same_three_times(tmp_path, model, corpus):
+    check_corpus(tmp_path, model, corpus, 1000, True)
+    found = []
+    for turn in range(3):
+        folder = tmp_path / f"turn-{turn}"
+        build(tmp_path / "job", folder / "graph", overwrite=True)
+        for name in FORMATS:
+            export_graph(folder / "graph", folder / name, name)
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        files = [path for path in files if path.suffix != ".duckdb" and path.parent.name != "state"]
+        found.append({str(path.relative_to(folder)): path.read_bytes() for path in files})
+    assert len(found[0]) > len(FORMATS)
+    assert found[0] == found[1] == found[2]
+
+
+def check_corpus(folder, model, corpus, shard_documents, store_text):
     expected = write_files(folder / "in", corpus)
     dated = any(kind != "txt" for kind, _ in corpus)
     keep = {"keep": ("year",)} if dated else {}

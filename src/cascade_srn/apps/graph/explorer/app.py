@@ -283,6 +283,7 @@ def graph_routes(graph: Graph, pages: PdfPages | None = None) -> APIRouter:
 
     router = APIRouter(prefix="/api", responses=ERRORS, dependencies=[Depends(take_turn)])
     schema = graph_schema(graph.overview)
+    _ = graph.communities  # found once, so that nobody waits for them
 
     @router.get("/overview")
     def overview() -> Response:
