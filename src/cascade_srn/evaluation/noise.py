@@ -263,7 +263,7 @@ def _align(first: str, second: str) -> list[int]:
     new = [-1] * len(first)
     ours, theirs = ([match.span() for match in re.finditer(r"[^\s\0]+", text)] for text in (first, second))
     words = [[text[slice(*span)] for span in spans] for text, spans in ((first, ours), (second, theirs))]
-    for kind, low, high, start, end in SequenceMatcher(None, *words, autojunk=False).get_opcodes():
+    for kind, low, high, start, end in SequenceMatcher(None, words[0], words[1], autojunk=False).get_opcodes():
         # Words that are glued or torn have the same characters.
         if kind == "equal" or (kind == "replace" and "".join(words[0][low:high]) == "".join(words[1][start:end])):
             characters = [at for span in ours[low:high] for at in range(*span)]
