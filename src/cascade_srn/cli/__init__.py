@@ -53,6 +53,7 @@ SUMMARIES = {
     "serve": "Serve a model over HTTP, with a page to try it at /.",
     "mcp": "Offer extraction, and questions to a graph, as tools to agents (Model Context Protocol).",
     "select": "Select the sentences or documents that help most when they are annotated, best first.",
+    "teach": "Label some hundred sentences with a language model, and write an annotation project to check them in.",
     "annotate": "Annotate entities and relations in a browser, with suggestions of a model.",
     "init": "Write a recipe for annotated documents, with comments, to train with or to edit.",
     "train": "Train a model from a recipe and score it on dev and test.",

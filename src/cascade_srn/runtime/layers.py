@@ -208,7 +208,7 @@ class SrnCell:
     def _scan(self, gates: Array, counts: Integers) -> Array:
         """Compute the selected monomials of all steps. ``gates`` is overwritten.
 
-        All steps use the same buffers: allocating arrays took a third of the time.
+        All steps use the same buffers.
 
         Shapes: gates (n_real, n_gates × hidden); counts (n_items,), rows of each step; returns (n_real, n_sets, hidden)
         """
