@@ -186,7 +186,7 @@ def _make_tables(connection: duckdb.DuckDBPyConnection, sources: Sources, earlie
         by_type=not settings.types,
     )
     steps = Counter(tables["merges"]["step"].to_pylist())
-    report = {
+    report: dict[str, Any] = {
         "dropped": {reason: count for reason, count in dropped.items() if count},
         "merges": {step: steps[step] for step in STEPS if steps[step]},
         "flags": flags,

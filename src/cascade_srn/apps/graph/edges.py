@@ -220,7 +220,7 @@ def flag_edges(edges: pyarrow.Table, acyclic: Collection[str]) -> tuple[pyarrow.
     flags = np.full(edges.num_rows, "", dtype=object)
     labels, codes = _encode(edges["label"])
     heads, tails = _encode_ends(edges)
-    for label in sorted(acyclic & set(labels)):
+    for label in sorted(set(acyclic) & set(labels)):
         rows = _on_cycles(np.flatnonzero(codes == labels.index(label)), heads, tails)
         pairs = set(zip(heads[rows].tolist(), tails[rows].tolist(), strict=True))
         groups = networkx.strongly_connected_components(networkx.DiGraph(pairs))

@@ -405,7 +405,7 @@ def _open(path: Path, counts: Mapping[str, int], indexes: Iterable[str]) -> duck
         for index in indexes:
             connection.execute(f"DROP INDEX {index}")
         if all(count_rows(connection, table) == count for table, count in counts.items()):
-            return connection  # type: ignore[no-any-return]
+            return connection
     except duckdb.Error:
         pass  # the caller writes a new one
     if connection is not None:
