@@ -263,7 +263,11 @@ class Learner:
     def _launch(self, run: Path, activity: str) -> None:
         self._activity, self._progress = activity, {}
         self._started = time.monotonic()
-        self._child = start_child("cascade_srn.apps.annotation.worker", log=run / OUTPUT, folder=run)
+        # Threads that spin while they wait take the cores from each other beside a browser and other programs.
+        waiting = {"OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE")}
+        self._child = start_child(
+            "cascade_srn.apps.annotation.worker", log=run / OUTPUT, folder=run, environment=waiting
+        )
         self._watcher = threading.Thread(target=self._watch, args=(self._child, run), daemon=True)
         self._watcher.start()
 

@@ -104,7 +104,7 @@ def test_sixteen_clauses_with_own_labels_give_suggestions(tmp_path, browser):
     with live_project(folder) as client, open_document(browser, client, "clause-30") as page:
         settle(page)
         page.locator("#tab-training").click()
-        until(lambda: "16 annotated documents" in page.locator(".training .help").inner_text())
+        until(lambda: "16 annotated documents" in page.locator(".training p.help").inner_text())
         page.locator("#train").click()
         page.locator("#training-state", has_text="Training is finished").wait_for(timeout=1000 * TRAINING_SECONDS)
         state = page.locator("#training-state").inner_text()
