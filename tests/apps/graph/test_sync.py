@@ -46,7 +46,7 @@ def rows(graph):
     """Return the rows of a graph. Scores depend a little on the texts that are in the same batch."""
     with open_graph(graph) as opened:
         tables = [
-            opened.query(f"SELECT * EXCLUDE (votes) FROM {name}" if name == "nodes" else f"FROM {name}")
+            opened.query(f"SELECT * {'EXCLUDE (votes)' if name == 'nodes' else ''} FROM {name} ORDER BY ALL")
             for name in TABLES
         ]
     return [
