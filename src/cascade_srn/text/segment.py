@@ -143,8 +143,8 @@ LONGEST_SENTENCE = 200
 # Characters from which a text without capitals is taken as one whose author uses none.
 _MIN_LOWER_CASE = 200
 
-# A text whose punctuation was lost: so many words without any of these. It is cut before words that start sentences, in
-# parts of at most _LONGEST_PART words. A sentence with a mark only at its end has at least twice as many words.
+# A text whose punctuation was lost: _UNPUNCTUATED words without any of these. It is cut before words that start sentences,
+# in parts of at most _LONGEST_PART words. A sentence with a mark only at its end has at least twice as many words.
 _UNPUNCTUATED, _LONGEST_PART, _SHORTEST_PART = 30, 50, 4
 _PUNCTUATION = frozenset('.,;:!?…()[]{}"“”|•·。、，')
 # Capitalised words that start a sentence, beside those of _OPENERS and adverbs such as "Secondly":

@@ -20,7 +20,7 @@ from cascade_srn.storage.bundled import find_model
 _N_SAMPLED, _N_SAMPLED_ON_GPU = 48, 768
 _N_WARMUP = 8
 # Seconds that a shard should take, and the sample for that: its documents, their length, and its time at most. Inputs
-# of less than so many units have the smallest shards. A measurement would take longer than what it can save.
+# of fewer than _MIN_UNITS units have the smallest shards. A measurement would take longer than what it can save.
 _SHARD_SECONDS = 30.0
 _N_TIMED, _N_CHARACTERS, _TIMED_SECONDS, _TIMEOUT = 64, 4000, 2.0, 60.0
 _MIN_UNITS = 16
