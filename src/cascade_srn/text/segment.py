@@ -143,7 +143,7 @@ LONGEST_SENTENCE = 200
 # Characters from which a text without capitals is taken as one whose author uses none.
 _MIN_LOWER_CASE = 200
 
-# A text whose punctuation was lost: _UNPUNCTUATED words without any of these. It is cut before words that start sentences,
+# A text whose punctuation was lost: _UNPUNCTUATED words without any of these. It is cut where sentences may start,
 # in parts of at most _LONGEST_PART words. A sentence with a mark only at its end has at least twice as many words.
 _UNPUNCTUATED, _LONGEST_PART, _SHORTEST_PART = 30, 50, 4
 _PUNCTUATION = frozenset('.,;:!?…()[]{}"“”|•·。、，')

@@ -76,7 +76,7 @@ class Teach(Trainings[TeachOptions]):
         ]
         if not cells:
             raise DataError(
-                f"no corpus has that number of sentences (most: {max(most.values())})", "Give smaller sizes", option="sizes"
+                f"no corpus has enough sentences (most: {max(most.values())})", "Give smaller sizes", option="sizes"
             )
         for seed in range(options.seeds):
             for size, name in cells:
