@@ -9,7 +9,7 @@ import time
 
 import pytest
 from tests.apps.annotation.teaching.scripted_server import completion, label, sentence_of, serving
-from tests.cli.conftest import failure, run, start
+from tests.cli.conftest import failure, restore_sigint, run, start
 
 from cascade_srn.apps.annotation.annotations import annotation_of
 from cascade_srn.apps.annotation.learning import Learner, read_curve
@@ -244,7 +244,7 @@ def test_ctrl_c_keeps_what_was_asked(place):
         return label(body)
 
     with serving(script) as server:
-        process = start(*arguments(server.url, "--parallel", "2"))
+        process = start(*arguments(server.url, "--parallel", "2"), preexec_fn=restore_sigint)
         both_asked.wait(60)
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
