@@ -12,6 +12,7 @@ import psutil
 import pytest
 from tests.apps.corpus import fake_workers
 from tests.apps.corpus.jobs import fingerprints, rows_of, save_model, settings, texts, write_lines
+from tests.processes import command_line, is_alive
 
 from cascade_srn.apps.corpus import local
 from cascade_srn.apps.corpus import ray as ray_engine
@@ -134,11 +135,8 @@ def results(engine, job, *, control=None, shards=SHARDS):
 
 def local_workers():
     """Return the worker processes of this process that are alive."""
-    return [
-        child
-        for child in psutil.Process().children(recursive=True)
-        if child.status() != psutil.STATUS_ZOMBIE and "cascade_srn.runs.children" in child.cmdline()
-    ]
+    started = psutil.Process().children(recursive=True)
+    return [child for child in started if "cascade_srn.runs.children" in command_line(child)]
 
 
 def notes(job, what):
@@ -154,13 +152,6 @@ def wait_for(condition):
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def is_gone(pid):
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 # Workers without a model.
@@ -281,7 +272,7 @@ def test_stopping_abandons_shards_after_the_grace_period(job, make, start):
     thread.start()
     assert results(make(1), job, control=control) == {}
     thread.join()
-    assert all(map(is_gone, pids(job, "begun")))
+    assert not any(map(is_alive, pids(job, "begun")))
 
 
 # Workers with a model.
@@ -334,7 +325,7 @@ def test_killed_workers_and_drivers_leave_nothing_behind_and_the_job_is_resumed(
         wait_for(lambda: n_done() or driver.poll() is not None)
         started = psutil.Process(driver.pid).children(recursive=True)
         mark = {"local": "cascade_srn.runs.children", "ray": "RayWorker"}[kind]
-        workers = [process for process in started if mark in "".join(process.cmdline())]
+        workers = [process for process in started if mark in command_line(process)]
         assert len(workers) == 2
         workers[0].kill()
         n_before = n_done()
@@ -343,7 +334,7 @@ def test_killed_workers_and_drivers_leave_nothing_behind_and_the_job_is_resumed(
     finally:
         driver.kill()
         driver.wait()
-    wait_for(lambda: all(is_gone(process.pid) for process in started))
+    wait_for(lambda: not any(is_alive(process.pid) for process in started))
     assert printed.read_text() == ""
     assert not (tmp_path / ".ray").exists()
     assert 0 < n_done() < 10

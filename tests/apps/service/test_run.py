@@ -10,9 +10,11 @@ import time
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 from tests.apps.service.live import TEXT, random_extractor
 from tests.apps.web.live_app import PATIENCE
+from tests.processes import command_line
 
 from cascade_srn.apps.service import run
 from cascade_srn.apps.service.run import ModelSource, serve
@@ -100,7 +102,6 @@ def wait_until(condition):
 @pytest.mark.skipif(sys.platform == "win32", reason="uses signals of POSIX")
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
 def test_two_workers_answer_survive_the_death_of_one_and_end_with_their_parent(tmp_path, end):
-    psutil = pytest.importorskip("psutil")
     extractor = random_extractor()
     extractor.save_pretrained(tmp_path / "model")
     command = [sys.executable, "-m", "cascade_srn", "serve", "--model", str(tmp_path / "model"), "--port", "0"]
@@ -119,8 +120,7 @@ def test_two_workers_answer_survive_the_death_of_one_and_end_with_their_parent(t
 
             def pids():
                 """Return the workers that live, without the resource tracker of Python."""
-                alive = [child for child in parent.children() if child.status() != psutil.STATUS_ZOMBIE]
-                return {child.pid for child in alive if "spawn_main" in " ".join(child.cmdline())}
+                return {child.pid for child in parent.children() if "spawn_main" in command_line(child)}
 
             parent = psutil.Process(process.pid)
             before = pids()
