@@ -114,6 +114,7 @@ def test_the_graph_of_other_weights_is_refused(tmp_path, no_torch):
             Extractor.from_pretrained(folder)
 
 
+@pytest.mark.slow
 def test_torch_ignores_the_graph_of_other_weights(tmp_path):
     folder = link_bundled_model(tmp_path / "model", ENCODER_FILE)
     (folder / ENCODER_FILE).write_bytes(b"other")
@@ -147,6 +148,7 @@ def test_a_missing_part_of_the_export(tmp_path, missing, monkeypatch):
     assert describe_model(FOLDER).runtime == "ONNX Runtime; torch cannot be imported"
 
 
+@pytest.mark.slow
 def test_links_of_the_hub_cache(tmp_path):
     """A snapshot has links to files of the same repository in the cache. Both runtimes read them."""
     repository = tmp_path / "models--owner--name"
@@ -224,6 +226,7 @@ def test_a_forked_process_starts_its_own_session_and_ends(before):
     assert done.stdout == "7 2\n", done.stderr
 
 
+@pytest.mark.slow
 def test_saving_needs_torch(in_torch, tmp_path):
     with pytest.raises(ModelError, match="ONNX Runtime") as failed:
         Extractor.from_pretrained(device="cpu").save_pretrained(tmp_path / "copy")

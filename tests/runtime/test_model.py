@@ -61,6 +61,7 @@ def test_a_sentence_of_several_windows(extractor):
     check_same(extractor.predict([long], batch_words=64, thresholds=LOW), [long])
 
 
+@pytest.mark.slow
 def test_several_threads_use_one_model(extractor):
     expected = [extractor.extract(text, thresholds=LOW) for text in TEXTS]
     with ThreadPoolExecutor(4) as pool:
@@ -75,6 +76,7 @@ def test_a_copy_finds_the_same(extractor, copy):
     check_same([copied.extract(text) for text in TEXTS], [extractor.extract(text) for text in TEXTS])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["spawn", "fork"])
 def test_another_process_uses_the_model(extractor, method):
     if method not in multiprocessing.get_all_start_methods():

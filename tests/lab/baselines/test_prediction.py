@@ -177,6 +177,7 @@ class TestPredictor:
         assert sum(len(s.entities) for s in found) > 8
         assert sum(len(s.triples) for s in found) > 8
 
+    @pytest.mark.slow
     def test_results_do_not_depend_on_the_batch(self, method):
         model = _spread(method)
         sentences = [*SENTENCES[:4], EMPTY, *SENTENCES[2::-1]]

@@ -121,6 +121,7 @@ def make(folder, **changes):
     return TeachOptions(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
 
 
+@pytest.mark.slow
 def test_trainings_of_a_project_scored_on_dev(field, monkeypatch):
     run = trainings_that_end_with(0)
     recipes = []

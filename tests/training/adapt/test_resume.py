@@ -67,6 +67,7 @@ def _until(step):
     return stop
 
 
+@pytest.mark.slow
 def test_it_goes_on_from_the_last_complete_checkpoint(tmp_path):
     settings = small_settings(tiny_encoder("bert", tmp_path / "encoder"), save_steps=2, log_steps=1)
     arguments = [write_text(tmp_path)], settings, tmp_path / "out"
@@ -81,6 +82,7 @@ def test_it_goes_on_from_the_last_complete_checkpoint(tmp_path):
     assert [line["step"] for line in _log(tmp_path / "out")] == [0, 1, 2, 3, 4, 5, 6, 6]
 
 
+@pytest.mark.slow
 def test_without_a_checkpoint_it_starts_over(tmp_path):
     settings = small_settings(tiny_encoder("bert", tmp_path / "encoder"))
     arguments = [write_text(tmp_path)], settings, tmp_path / "out"

@@ -118,6 +118,7 @@ def test_reports_log_and_summary(make, encoder, tmp_path):
     assert str(tmp_path) not in json.dumps(summary)
 
 
+@pytest.mark.slow
 def test_rates_and_epochs(make):
     adaptation = make(steps=10, head_steps=2, log_steps=1, warmup=0.2, learning_rate=1e-3)
     rates = [report.learning_rate for report in run(adaptation) if report.loss is not None]
@@ -127,6 +128,7 @@ def test_rates_and_epochs(make):
     assert make(steps=None, epochs=2, batch_size=100_000, out="large").n_steps == 1
 
 
+@pytest.mark.slow
 def test_a_new_head_learns_alone_at_first(make, tmp_path):
     first = make(steps=2, head_steps=3)
     before = deepcopy(first.model.state_dict())
@@ -164,6 +166,7 @@ def test_the_loss_is_the_mean_over_masked_pieces_of_the_whole_batch(make):
     assert losses[4] == pytest.approx(losses[1], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_perplexity(make, encoder):
     adaptation, other = make(steps=1), make(steps=1, seed=9, out="other")
     # The same text with the same masks for every seed.
@@ -176,6 +179,7 @@ def test_perplexity(make, encoder):
     assert run(adaptation)[0].perplexity == pytest.approx(len(load_tokenizer(encoder)), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_no_number(make):
     adaptation = make(log_steps=1)
 
@@ -193,6 +197,7 @@ def _held_out(folder):
     return [folder / "test.jsonl"]
 
 
+@pytest.mark.slow
 def test_sentences_to_measure_on_are_not_learned(make, tmp_path):
     adaptation = make(steps=1, holdout=_held_out(tmp_path))
     assert (adaptation.counts["removed_sentences"], adaptation.counts["documents"]) == (3, 119)
@@ -201,6 +206,7 @@ def test_sentences_to_measure_on_are_not_learned(make, tmp_path):
     assert _summary(tmp_path / "out")["holdout"] == ["…/test.jsonl"]
 
 
+@pytest.mark.slow
 def test_what_is_already_there(make, encoder, tmp_path):
     make().run()
     out = tmp_path / "out"
@@ -227,6 +233,7 @@ def test_what_is_already_there(make, encoder, tmp_path):
     assert (out / "notes.txt").read_text(encoding="utf-8") == "mine"
 
 
+@pytest.mark.slow
 def test_an_encoder_that_is_half_in_its_place_is_none_yet(make, tmp_path, monkeypatch):
     """``config.json`` identifies the encoder and is written last. Resuming writes all files again."""
     out, moved, replace = tmp_path / "out", [], os.replace
@@ -248,6 +255,7 @@ def test_an_encoder_that_is_half_in_its_place_is_none_yet(make, tmp_path, monkey
     load_encoder(str(out))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", ["tokenizer.json", "log.jsonl", "model.safetensors"])
 def test_overwriting_that_is_broken_off_leaves_nothing_finished(make, tmp_path, last, monkeypatch):
     make(steps=1).run()
@@ -318,6 +326,7 @@ def test_refused_settings(changes, match):
         AdaptSettings.from_dict({"encoder": "x", **changes})
 
 
+@pytest.mark.slow
 def test_the_documented_python_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_text(tmp_path)

@@ -135,6 +135,7 @@ class TestLearningFromLabels:
         with pytest.raises(SchemaError, match=r"symmetric relations are \['marr"):
             read_corpus(load_recipe(lessons[0], changes).data)
 
+    @pytest.mark.slow
     def test_teachers_of_entities_alone(self, lessons, tmp_path):
         recipe, _, text = lessons
         folder = saved_teacher(tmp_path / "narrow", schema=SCHEMA, joint=False)

@@ -95,6 +95,7 @@ def write_files(folder, corpus):
 
 
 # An example takes a second, so that there are few, and they are not made smaller.
+@pytest.mark.slow
 @settings(max_examples=settings.default.max_examples // 6, phases=(Phase.explicit, Phase.generate))
 @example([("csv", [(TEXTS[0], None), (TEXTS[3], None)]), ("csv", [(TEXTS[3], None), (TEXTS[1], None)])], 1000, True)
 @example([("txt", [(text, None)]) for text in TEXTS * 5], 1000, False)
