@@ -93,6 +93,14 @@ def _no_waiting():
         yield
 
 
+@pytest.fixture(scope="module")
+def browser():
+    """A browser. The test is skipped without chromium."""
+    from tests.drawing.browser import start_browser
+
+    yield from start_browser()
+
+
 @pytest.fixture
 def real_curves(monkeypatch):
     """Draw the picture at the end of a training."""

@@ -9,8 +9,9 @@ from tests.cli.conftest import output_and_modules, run
 from typer.main import get_command
 
 import cascade_srn
+from cascade_srn import cli
 from cascade_srn.__main__ import main as run_and_exit
-from cascade_srn.cli import PANELS, SUMMARIES, app
+from cascade_srn.cli import app
 from cascade_srn.cli.failures import EXTRAS, FLAGS
 
 HEAVY = {"torch", "transformers", "numpy", "accelerate", "matplotlib", "jinja2", "fastapi", "starlette", "uvicorn"}
@@ -47,23 +48,23 @@ def test_help_imports_nothing_heavy(arguments):
 
 
 def test_commands_import_nothing_heavy():
-    code = "import sys; from cascade_srn.cli import PANELS, LazyCommands; dict(LazyCommands(PANELS).items())"
+    code = "import sys; from cascade_srn.cli import LazyCommands; dict(LazyCommands().items())"
     code += f"; sys.exit(bool({HEAVY!r} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("name", SUMMARIES)
+@pytest.mark.parametrize("name", cli.COMMANDS)
 def test_the_help_has_the_summary_of_each_command(name):
     """The help does not import the commands."""
     command = get_command(app).commands[name]
-    assert " ".join(command.help.partition("\n\n")[0].split()) == SUMMARIES[name]
+    assert " ".join(command.help.partition("\n\n")[0].split()) == cli.COMMANDS[name][1]
 
 
 def test_only_the_command_that_is_used_is_built():
     group = get_command(app)
     context = group.make_context("cascade-srn", ["info", "model"])
     assert group.resolve_command(context, ["info", "model"])[1].name == "info"
-    assert group.list_commands(context) == list(PANELS)
+    assert group.list_commands(context) == list(cli.COMMANDS)
     assert [name for name, command in group.commands.data.items() if command is not None] == ["info"]
 
 

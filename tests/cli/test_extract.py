@@ -171,7 +171,7 @@ def test_nothing_readable(tmp_path, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "data"),
     [
-        (["nowhere.txt"], "nowhere.txt"),
+        (["nowhere.txt"], "pass the text itself (--text)"),
         (["--text", "a", "--format", "xml"], "'xml'"),
         (["--text", "a", "--format", "brat"], "--output"),
         (["--text", "a", "--threshold", "Persona=0.5"], "'Person'"),

@@ -23,6 +23,7 @@ from cascade_srn.cli.options import (
     SkippedParts,
     TextEncoding,
     make_settings,
+    split_names,
 )
 from cascade_srn.config import require_choice
 from cascade_srn.errors import ConfigError
@@ -160,8 +161,8 @@ def run(
     settings = make_settings(
         CorpusSettings,
         given,
-        inputs=make_settings(InputSettings, given, keep=_split(keep), format=input_format),
-        skip=_split(skip),
+        inputs=make_settings(InputSettings, given, keep=tuple(split_names(keep)), format=input_format),
+        skip=tuple(split_names(skip)),
         max_error_share=_parse_share(max_errors),
         store_text=not no_text,
     )
@@ -245,10 +246,6 @@ app = typer.Typer(help="Extract from large corpora: jobs that can be killed and 
 app.command(epilog=_EXAMPLES)(run)
 app.command()(status)
 app.command()(verify)
-
-
-def _split(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def parse_workers(text: str) -> int | str:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from cascade_srn.inputs.sources import Sources
 
 SOME_SKIPPED = 1
+_MISSING = "Give a file, a folder, a pattern or - for standard input, or pass the text itself"
 
 
 def extract(
@@ -88,6 +89,7 @@ def extract(
     Unreadable texts are skipped with a note, and the exit code is then 1. It is 2 if nothing was extracted.
     """
     from cascade_srn.apps.extract.writers import check_kept, check_output, choose_format
+    from cascade_srn.inputs.find import MissingInputError
     from cascade_srn.inputs.sources import Sources
     from cascade_srn.runs.display import show_status
     from cascade_srn.runs.process import sigterm_as_exit
@@ -98,18 +100,22 @@ def extract(
     kept = split_names(keep)
     check_kept(kept, output_format)
     notes = FoldedNotes()
-    sources = Sources(
-        find_given_inputs(inputs, text),
-        text or (),
-        per=per,
-        field=field,
-        id_field=id_field,
-        keep=kept,
-        keep_parts=split_names(keep_parts),
-        output=output,
-        encoding=encoding,
-        tell=notes.tell,
-    )
+    try:
+        sources = Sources(
+            find_given_inputs(inputs, text),
+            text or (),
+            per=per,
+            field=field,
+            id_field=id_field,
+            keep=kept,
+            keep_parts=split_names(keep_parts),
+            output=output,
+            encoding=encoding,
+            tell=notes.tell,
+        )
+    except MissingInputError as error:
+        error.hint, error.option = _MISSING, "text"  # only this command takes texts themselves
+        raise
     check_output(output_format, output)
     check_overlaps(overlaps)
     split = find_segmenter(segmenter, skip)

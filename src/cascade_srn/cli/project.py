@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 
@@ -18,6 +18,7 @@ from cascade_srn.cli.options import (
     TextEncoding,
     TextField,
     find_segmenter,
+    make_settings,
     split_names,
 )
 from cascade_srn.errors import DataError, TrainingError
@@ -84,25 +85,19 @@ def create(
     """Create an annotation project from raw text or annotated data."""
     from cascade_srn.apps.annotation.exchange import ProjectInput, create_project
     from cascade_srn.apps.annotation.project import ProjectSettings
-    from cascade_srn.formats.alignment import Align
 
-    given = ProjectInput(
+    arguments = locals()
+    split, kept = find_segmenter(segmenter), split_names(keep_parts)
+    given = make_settings(
+        ProjectInput,
+        arguments,
         texts=texts or (),
         data=data or (),
-        labels=labels,
-        model=model,
-        guidelines=guidelines,
-        per=per,
-        field=field,
-        id_field=id_field,
-        encoding=encoding,
         format=from_format,
-        align=cast(Align, align),
-        segmenter=find_segmenter(segmenter),
-        keep_parts=split_names(keep_parts),
-        annotator=annotator,
+        segmenter=split,
+        keep_parts=kept,
     )
-    settings = ProjectSettings(held_out=held_out, seed=seed, epochs=epochs, encoder=encoder)
+    settings = make_settings(ProjectSettings, arguments)
     notes = FoldedNotes()
     with (
         format_option("from"),
@@ -132,15 +127,8 @@ def add(
     from cascade_srn.apps.annotation.exchange import ProjectInput, add_texts
     from cascade_srn.apps.annotation.project import Project
 
-    given = ProjectInput(
-        texts=texts,
-        per=per,
-        field=field,
-        id_field=id_field,
-        encoding=encoding,
-        segmenter=find_segmenter(segmenter),
-        keep_parts=split_names(keep_parts),
-    )
+    split, kept = find_segmenter(segmenter), split_names(keep_parts)
+    given = make_settings(ProjectInput, locals(), segmenter=split, keep_parts=kept)
     notes = FoldedNotes()
     with Project.open(project) as opened:
         n_added = add_texts(opened, given, tell=notes.tell)
@@ -153,7 +141,7 @@ def status(project: _Folder, json: _Json = False) -> None:
     """Show the labels, annotators and scores of a project. It may be open in a browser."""
     from cascade_srn.apps.annotation.learning import current_model, describe_uncertainty, read_curve
     from cascade_srn.apps.annotation.project import Project
-    from cascade_srn.apps.annotation.teaching.summary import describe, summarize
+    from cascade_srn.apps.annotation.teaching.run import describe, summarize
 
     with Project.open(project, read_only=True) as opened:
         curve = read_curve(opened)

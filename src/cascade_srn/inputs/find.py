@@ -237,6 +237,10 @@ def names_below(addresses: list[str]) -> list[str]:
     return ["/".join(part[n_shared:]) for part in parts]
 
 
+class MissingInputError(DataError):
+    """There is no such file or folder."""
+
+
 def find_inputs(
     arguments: Sequence[str],
     formats: Collection[str],
@@ -261,10 +265,9 @@ def find_inputs(
             found.setdefault(STDIN, None)
             continue
         if not (is_remote(argument) or os.path.exists(argument) or glob.has_magic(argument)):
-            raise DataError(
+            raise MissingInputError(
                 f"{argument} does not exist",
-                "Give a file, a folder, a pattern or - for standard input, or pass the text itself",
-                option="text",
+                "Give a file, a folder or a pattern",
             )
         for file in find_files(argument, formats, named=named, streams=True):
             if written is not None and written.has(file, argument):

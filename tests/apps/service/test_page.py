@@ -21,16 +21,10 @@ from tests.apps.service.browsing import (
     wait_for_result,
 )
 from tests.apps.service.live import live
-from tests.drawing.browser import start_browser
 
 from cascade_srn import Thresholds
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser():
-    yield from start_browser()
 
 
 @pytest.fixture(scope="module")

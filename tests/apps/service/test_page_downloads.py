@@ -13,7 +13,6 @@ from tests.apps.service.browsing import (
     trained_extractor,
 )
 from tests.apps.service.live import live
-from tests.drawing.browser import start_browser
 
 from cascade_srn import read_documents
 from cascade_srn.drawing import draw_svg
@@ -21,11 +20,6 @@ from cascade_srn.drawing import draw_svg
 pytestmark = pytest.mark.browser
 
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    yield from start_browser()
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,6 @@ from tests.apps.service.browsing import (
 )
 from tests.apps.service.live import Held, live
 from tests.apps.web.live_app import PATIENCE, until
-from tests.drawing.browser import start_browser
 
 from cascade_srn.apps.web.settings import Limits, ServeSettings
 
@@ -23,11 +22,6 @@ pytestmark = pytest.mark.browser
 
 SHORT = "In Bergen it rained."
 FAILED = "Failed to load resource"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    yield from start_browser()
 
 
 def test_text_above_the_limit_is_not_sent(browser):

@@ -3,15 +3,10 @@
 import pytest
 from tests.apps.service.browsing import TEXT, enter_text, open_page, trained_extractor, wait_for_result
 from tests.apps.service.live import live
-from tests.drawing.browser import scrolls_sideways, start_browser
+from tests.drawing.browser import scrolls_sideways
 from tests.evaluation.report.test_in_browser import CONTRASTS
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser():
-    yield from start_browser()
 
 
 @pytest.fixture(scope="module")

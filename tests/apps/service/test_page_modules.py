@@ -5,14 +5,8 @@ import random
 import pytest
 from tests.apps.service.browsing import trained_extractor
 from tests.apps.service.live import live
-from tests.drawing.browser import start_browser
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser():
-    yield from start_browser()
 
 
 @pytest.fixture(scope="module")

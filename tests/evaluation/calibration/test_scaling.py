@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cascade_srn.evaluation.breakdown import measure_reliability
 from cascade_srn.evaluation.calibration.scaling import (
     MAX_TEMPERATURE,
     MIN_EXAMPLES,
@@ -15,7 +16,6 @@ from cascade_srn.evaluation.calibration.scaling import (
     has_enough_examples,
     sigmoid,
 )
-from cascade_srn.evaluation.reliability import measure_reliability
 
 NAMES = ["Method", "Task", "Metric"]
 

@@ -1,13 +1,7 @@
 import pytest
-from tests.drawing.browser import start_browser
 from tests.evaluation.report.example import example
 
 from cascade_srn.evaluation.report import write_report
-
-
-@pytest.fixture(scope="module")
-def browser():
-    yield from start_browser()
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from tests.apps.corpus.jobs import save_model, texts, write_lines
 
 from cascade_srn.errors import CascadeError, DataError
 from cascade_srn.lab.benchmarks.corpus import STREAM, measure, run_process
+from cascade_srn.lab.benchmarks.measuring import BenchmarkRun
 from cascade_srn.lab.benchmarks.options import CorpusOptions
 
 
@@ -18,7 +19,7 @@ def test_a_short_run(tmp_path):
     options = CorpusOptions(
         model=str(model), data=str(data), documents=6, splits=("1x1",), factors=(1, 2), repeats=1, device="cpu"
     )
-    result = measure(options)
+    result = measure(options, BenchmarkRun())
     found = json.loads(result.save(tmp_path / "result.json").read_text(encoding="utf-8"))
     assert str(tmp_path) not in json.dumps(found)
     assert found["settings"]["corpus"]["documents"] == 6
@@ -48,4 +49,4 @@ def test_a_process_and_what_it_prints():
 def test_data_without_texts(tmp_path):
     data = write_lines(tmp_path / "in.jsonl", [{"text": None}])
     with pytest.raises(DataError):
-        measure(CorpusOptions(data=str(data), device="cpu"))
+        measure(CorpusOptions(data=str(data), device="cpu"), BenchmarkRun())

@@ -4,6 +4,7 @@ from tests.evaluation.saved_models import corpus, saved_model
 from tests.inference.test_precision import record
 
 from cascade_srn.errors import ConfigError
+from cascade_srn.lab.benchmarks.measuring import BenchmarkRun
 from cascade_srn.lab.benchmarks.options import PrecisionOptions
 from cascade_srn.lab.benchmarks.precision import Outcome, measure, simulate
 
@@ -23,13 +24,13 @@ def test_one_half_promises_and_the_other_is_measured():
 
 def test_a_short_run():
     options = PrecisionOptions(data=(corpus(),), model=saved_model(), splits=4, relations=(0.5,), entities=(0.1, 0.9))
-    rows = measure(options).rows
+    rows = measure(options, BenchmarkRun()).rows
     assert [(row["name"], row["level"]) for row in rows] == [
         ("relations", 0.5),
         ("entities", 0.1),
         ("entities", 0.9),
         ("relations with entities 0.1", 0.5),
     ]
-    assert rows == measure(options).rows
+    assert rows == measure(options, BenchmarkRun()).rows
     with pytest.raises(ConfigError):
         PrecisionOptions()

@@ -54,7 +54,7 @@ def test_a_part_is_left_out_after_an_interruption():
 
 
 def test_an_interrupted_benchmark_keeps_its_rows(tmp_path):
-    whole = srn.measure(OPTIONS)
+    whole = srn.measure(OPTIONS, BenchmarkRun())
     assert not whole.partial
     n_steps = 3 * OPTIONS.repeats  # of the first shape and pass
     result = srn.measure(OPTIONS, InterruptedRun(n_steps + 4))

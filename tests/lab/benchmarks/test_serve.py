@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from tests.apps.service.live import TEXT, live, random_extractor
 
+from cascade_srn.lab.benchmarks.measuring import BenchmarkRun
 from cascade_srn.lab.benchmarks.options import ServeOptions
 from cascade_srn.lab.benchmarks.serve import Question, Tally, ask_at_once, ask_in_turn, is_faultless, measure
 
@@ -89,7 +90,7 @@ def test_a_service_that_is_not_there(questions):
 
 @pytest.mark.slow
 def test_a_short_run():
-    result = measure(ServeOptions(sentences=5, clients=(1, 4), seconds=0.2, single=3, device="cpu"))
+    result = measure(ServeOptions(sentences=5, clients=(1, 4), seconds=0.2, single=3, device="cpu"), BenchmarkRun())
     assert is_faultless(result)
     one, many = result.to_dict()["rows"]
     assert (one["clients"], one["answers"], one["right"]) == (1, 3, 3)

@@ -11,6 +11,7 @@ from cascade_srn import write_documents
 from cascade_srn.config import PRESETS
 from cascade_srn.errors import ConfigError, SchemaError
 from cascade_srn.lab.benchmarks import extract, growth, runtimes, srn, train
+from cascade_srn.lab.benchmarks.measuring import BenchmarkRun
 from cascade_srn.lab.benchmarks.options import ExtractOptions, GrowthOptions, RuntimesOptions, SrnOptions, TrainOptions
 from cascade_srn.types import Document
 
@@ -43,7 +44,7 @@ def _data(tmp_path):
 
 def test_srn(tmp_path):
     options = SrnOptions(shapes=((2, 5), (3, 4)), input_width=8, hidden_width=4, repeats=2, device="cpu")
-    found = _written(srn.measure(options), tmp_path)
+    found = _written(srn.measure(options, BenchmarkRun()), tmp_path)
     assert found["settings"]["shapes"] == [[2, 5], [3, 4]]
     cases = {(row["shape"], row["pass"], row["network"]) for row in found["rows"]}
     assert len(cases) == len(found["rows"]) == 2 * 2 * 3
@@ -71,7 +72,7 @@ def test_extract_every_preset_with_random_heads(tmp_path):
     options = ExtractOptions(
         encoder=small_encoder(), data=_data(tmp_path), repeats=1, warmup=0, latency_sentences=2, device="cpu"
     )
-    found = _written(extract.measure(options), tmp_path)
+    found = _written(extract.measure(options, BenchmarkRun()), tmp_path)
     assert [row["preset"] for row in found["rows"]] == list(PRESETS)
     assert found["settings"]["heads"] == "random"
     assert found["settings"]["entities"] == "given"
@@ -88,18 +89,18 @@ def test_extract_with_a_saved_model(tmp_path):
     options = ExtractOptions(
         model=str(tmp_path / "model"), data=_data(tmp_path), repeats=1, latency_sentences=1, device="cpu"
     )
-    found = _written(extract.measure(options), tmp_path)
+    found = _written(extract.measure(options, BenchmarkRun()), tmp_path)
     assert found["settings"]["heads"] == "saved model"
     assert [row["preset"] for row in found["rows"]] == ["hybrid"]
     with pytest.raises(SchemaError, match="sentence 0 of news/train.jsonl.*Person"):
-        extract.measure(ExtractOptions(model=str(tmp_path / "model"), device="cpu"))
+        extract.measure(ExtractOptions(model=str(tmp_path / "model"), device="cpu"), BenchmarkRun())
 
 
 def test_train(tmp_path):
     options = TrainOptions(
         encoder=small_encoder(), data=_data(tmp_path), batch_sizes=(2, 4), epochs=2, precision="float32", device="cpu"
     )
-    found = _written(train.measure(options), tmp_path)
+    found = _written(train.measure(options, BenchmarkRun()), tmp_path)
     assert [(row["preset"], row["batch_size"]) for row in found["rows"]] == [
         ("swift", 2),
         ("swift", 4),
@@ -121,7 +122,7 @@ def test_growth(tmp_path):
         lengths=(4, 8, 16), subjects=(1, 2), factors=(3, 1), subject_words=9, batch_sentences=2, repeats=1,
         warmup=0, device="cpu",
     )  # fmt: skip
-    found = _written(growth.measure(options), tmp_path)
+    found = _written(growth.measure(options, BenchmarkRun()), tmp_path)
     series = {}
     for row in found["rows"]:
         assert _is_timing(row, 1)
@@ -166,7 +167,7 @@ def test_runtimes(tmp_path):
     options = RuntimesOptions(
         models=tuple(names), data=_data(tmp_path), latency_sentences=2, starts=1, repeats=2, warmup=0
     )
-    found = _written(runtimes.measure(options), tmp_path)
+    found = _written(runtimes.measure(options, BenchmarkRun()), tmp_path)
     torch_row, light_row = found["rows"]
     assert (torch_row["model"], light_row["model"]) == ("model", "light")
     for row in found["rows"]:
@@ -176,4 +177,4 @@ def test_runtimes(tmp_path):
     # Without torch, a process needs much less of both.
     assert light_row["memory"]["peak_bytes"] < torch_row["memory"]["peak_bytes"] / 1.5
     with pytest.raises(ConfigError, match="same name"):
-        runtimes.measure(RuntimesOptions(models=(names[1], names[1]), data=_data(tmp_path)))
+        runtimes.measure(RuntimesOptions(models=(names[1], names[1]), data=_data(tmp_path)), BenchmarkRun())

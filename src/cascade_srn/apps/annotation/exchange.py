@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
+from cascade_srn.apps.annotation.agreement import REVIEW, write_review
 from cascade_srn.apps.annotation.annotations import (
     Annotation,
     ProjectLabels,
@@ -21,15 +22,13 @@ from cascade_srn.apps.annotation.annotations import (
 )
 from cascade_srn.apps.annotation.files import check_new
 from cascade_srn.apps.annotation.project import Project, ProjectSettings, check_name
-from cascade_srn.apps.annotation.review import REVIEW, write_review
 from cascade_srn.errors import AnnotationError, CascadeError, ConfigError, DataError, SchemaError
 from cascade_srn.formats.alignment import Align
 from cascade_srn.formats.registry import find_format, read_documents, write_documents
 from cascade_srn.formats.reports import WriteReport
 from cascade_srn.inputs.sources import Sources, Unreadable
 from cascade_srn.schema import Schema
-from cascade_srn.storage.archives import open_archive
-from cascade_srn.storage.limits import ReadLimits, reading_within
+from cascade_srn.storage.limits import ReadLimits, open_archive, reading_within
 from cascade_srn.text.segment import Segmenter
 from cascade_srn.types import Document
 

@@ -44,7 +44,8 @@ def prepare_items(
     min_scores = _request_promise(body.precision, extractor)
     items = []
     for position, (text, given) in enumerate(zip(texts, _entities_by_text(body, len(texts)), strict=True)):
-        _check_annotations(f"text {position} has {len(given or ()):,} given entities", len(given or ()), limits)
+        n_given = len(given or ())
+        _check_limit(f"text {position} has {n_given:,} given entities", n_given, limits.annotations, "Send fewer")
         entities = None if given is None else [Entity(e.start, e.end, e.label) for e in given]
         try:
             source = Document.from_text(text, segmenter=segmenter) if body.skip else text
@@ -125,27 +126,16 @@ def check_lengths(texts: Sequence[str], limits: Limits) -> None:
             f"the request has {len(texts)} texts, but the limit is {limits.texts}", "Send several requests"
         )
     for position, text in enumerate(texts):
-        if len(text) > limits.characters:
-            raise unprocessable(
-                f"text {position} has {len(text):,} characters, but the limit is {limits.characters:,}",
-                "Split the text",
-            )
+        _check_limit(f"text {position} has {len(text):,} characters", len(text), limits.characters, "Split the text")
 
 
 def _check_sentences(position: int, document: Document, limits: Limits) -> None:
     for sentence in document.sentences:
-        if len(sentence) > limits.sentence_words:
-            raise unprocessable(
-                f"text {position} has a sentence of {len(sentence):,} words, but the limit is "
-                f"{limits.sentence_words:,}",
-                "End sentences with full stops or blank lines",
-            )
-        if len(sentence.entities) > limits.sentence_entities:
-            raise unprocessable(
-                f"text {position} has a sentence with {len(sentence.entities):,} given entities, but the limit is "
-                f"{limits.sentence_entities:,}",
-                "Send fewer entities",
-            )
+        n_words, n_entities = len(sentence), len(sentence.entities)
+        found = f"text {position} has a sentence of {n_words:,} words"
+        _check_limit(found, n_words, limits.sentence_words, "End sentences with full stops or blank lines")
+        found = f"text {position} has a sentence with {n_entities:,} given entities"
+        _check_limit(found, n_entities, limits.sentence_entities, "Send fewer entities")
 
 
 def refuse_text(position: int, error: CascadeError) -> Refusal:
@@ -162,13 +152,11 @@ def read_document(form: DocumentForm, limits: Limits) -> Document:
     check_lengths([form.text], limits)
     n_annotations = form.n_annotations
     kinds = "entities, relations and mentions" if form.clusters else "entities and relations"
-    _check_annotations(f"the document has {n_annotations:,} {kinds}", n_annotations, limits)
-    if len(form.sentences) > limits.characters:
-        # Sentences can be empty, so the length of the text does not bound their number.
-        raise unprocessable(
-            f"the document has {len(form.sentences):,} sentences, but the limit is {limits.characters:,}",
-            "Remove empty sentences",
-        )
+    _check_limit(f"the document has {n_annotations:,} {kinds}", n_annotations, limits.annotations, "Send fewer")
+    # Sentences can be empty, so the length of the text does not bound their number.
+    n_sentences = len(form.sentences)
+    found = f"the document has {n_sentences:,} sentences"
+    _check_limit(found, n_sentences, limits.characters, "Remove empty sentences")
     try:
         return Document.from_dict(form.model_dump())
     except CascadeError as error:
@@ -180,23 +168,15 @@ def check_drawable(document: Document, limits: Limits) -> None:
     n_words = n_characters = 0
     for sentence in document.sentences:
         n_arcs = len(set(sentence.triples))
-        if n_arcs > limits.sentence_arcs:
-            raise unprocessable(
-                f"a sentence has {n_arcs:,} relations to draw, but the limit is {limits.sentence_arcs:,}",
-                "Remove some relations",
-            )
+        found = f"a sentence has {n_arcs:,} relations to draw"
+        _check_limit(found, n_arcs, limits.sentence_arcs, "Remove some relations")
         for start, end in _covered_words(sentence):
             n_words += end - start
             n_characters += sentence.offsets[end - 1][1] - sentence.offsets[start][0]
-    for number, limit, unit in (
-        (n_words, limits.drawn, "words"),
-        (n_characters, limits.drawn_characters, "characters"),
-    ):
-        if number > limit:
-            raise unprocessable(
-                f"the entities and relations to draw cover {number:,} {unit}, but the limit is {limit:,}",
-                "Split the text, or remove some entities and relations",
-            )
+    hint = "Split the text, or remove some entities and relations"
+    _check_limit(f"the entities and relations to draw cover {n_words:,} words", n_words, limits.drawn, hint)
+    found = f"the entities and relations to draw cover {n_characters:,} characters"
+    _check_limit(found, n_characters, limits.drawn_characters, hint)
 
 
 def _covered_words(sentence: Sentence) -> Iterator[tuple[int, int]]:
@@ -254,6 +234,6 @@ def _entities_by_text(body: ExtractRequest | DrawRequest, n_texts: int) -> list[
     return given
 
 
-def _check_annotations(problem: str, number: int, limits: Limits) -> None:
-    if number > limits.annotations:
-        raise unprocessable(f"{problem}, but the limit is {limits.annotations:,}", "Send fewer")
+def _check_limit(found: str, number: int, limit: int, hint: str) -> None:
+    if number > limit:
+        raise unprocessable(f"{found}, but the limit is {limit:,}", hint)

@@ -70,8 +70,13 @@ def _accept_cells(logits: Tensor, cells: Pairs, threshold: Tensor) -> list[Score
     """Return the labels of cells that reach their thresholds."""
     score = logits.sigmoid()
     cell, label = (score >= threshold).nonzero(as_tuple=True)
-    columns = torch.stack((cells.row[cell], cells.start[cell], cells.last[cell], label), dim=1).tolist()
-    return list(zip(map(tuple, columns), score[cell, label].tolist(), strict=True))
+    return _scored_cells(cells, cell, label, score[cell, label])
+
+
+def _scored_cells(cells: Pairs, index: Tensor, labels: Tensor, scores: Tensor) -> list[ScoredCell]:
+    """Return cells with a label and a score each. Shapes: index, labels, scores (n,)."""
+    columns = torch.stack((cells.row[index], cells.start[index], cells.last[index], labels), dim=1).tolist()
+    return list(zip(map(tuple, columns), scores.tolist(), strict=True))
 
 
 def decode_entities(found: Iterable[ScoredCell], names: Sequence[str], n_sentences: int) -> list[list[Span]]:
@@ -174,11 +179,7 @@ class PipelineSearch:
         threshold = send(self.settings.entity, self.settings.device)
         index, labels, scores = accept_labels(logits, threshold, temperature, offset)
         names = self.collator.schema.entity_types
-        entities: list[list[Span]] = [[] for _ in rows]
-        columns = torch.stack((spans.row[index], spans.start[index], spans.last[index], labels), dim=1).tolist()
-        for (row, first, last, label), score in zip(columns, scores.tolist(), strict=True):
-            entities[row].append(Span(first, last + 1, names[label], score))
-        return [sorted(found) for found in entities]
+        return decode_entities(_scored_cells(spans, index, labels, scores), names, len(rows))
 
     def _find_relations(
         self, rows: Sequence[Row], entities: Sequence[Sequence[Span]]

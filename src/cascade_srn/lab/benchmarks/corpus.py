@@ -67,9 +67,8 @@ class ProcessRun:
     printed: str
 
 
-def measure(options: CorpusOptions, run: BenchmarkRun | None = None) -> Result:
+def measure(options: CorpusOptions, run: BenchmarkRun) -> Result:
     """Measure the stream and each split in turns, and then the memory over repeated data."""
-    run = BenchmarkRun() if run is None else run
     device = find_device(options.device)
     with run.collecting(), tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -201,9 +201,8 @@ NOTES = (
 )
 
 
-def measure(options: ExtractOptions, run: BenchmarkRun | None = None) -> Result:
+def measure(options: ExtractOptions, run: BenchmarkRun) -> Result:
     """Measure every preset, or the given model."""
-    run = BenchmarkRun() if run is None else run
     device = find_device(options.device)
     corpus = read_corpus(options.data, options.sentences)
     with run.collecting():

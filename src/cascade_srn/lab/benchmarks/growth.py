@@ -99,9 +99,8 @@ def growth_exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(costs), 1)[0])
 
 
-def measure(options: GrowthOptions, run: BenchmarkRun | None = None) -> Result:
+def measure(options: GrowthOptions, run: BenchmarkRun) -> Result:
     """Measure the three series. The sizes of a series are measured in turns."""
-    run = BenchmarkRun() if run is None else run
     device = find_device(options.device)
     corpus = read_corpus(options.data, options.sentences)
     with encoder_name(options.encoder, corpus) as encoder:

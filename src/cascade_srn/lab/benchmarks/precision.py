@@ -36,9 +36,8 @@ class Outcome(NamedTuple):
     recall: float
 
 
-def measure(options: PrecisionOptions, run: BenchmarkRun | None = None) -> Result:
+def measure(options: PrecisionOptions, run: BenchmarkRun) -> Result:
     """Predict once, then split the documents again and again."""
-    run = BenchmarkRun() if run is None else run
     run.step("predictions")
     documents = [d for path in options.data for d in read_annotated(path, None, "exact", lambda report: None)]
     model = Extractor.from_pretrained(options.model, device="cpu").model

@@ -99,9 +99,8 @@ class Taken:
     cpu: float
 
 
-def measure(options: RuntimesOptions, run: BenchmarkRun | None = None) -> Result:
+def measure(options: RuntimesOptions, run: BenchmarkRun) -> Result:
     """Measure all models in turns."""
-    run = BenchmarkRun() if run is None else run
     if not hasattr(os, "wait4"):
         raise ConfigError("this benchmark needs Linux or macOS, which measure the CPU time of a process")
     corpus = read_corpus(options.data, options.sentences)

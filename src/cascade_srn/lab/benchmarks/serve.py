@@ -198,9 +198,8 @@ NOTES = (
 )
 
 
-def measure(options: ServeOptions, run: BenchmarkRun | None = None) -> Result:
+def measure(options: ServeOptions, run: BenchmarkRun) -> Result:
     """Measure a service that runs in another process."""
-    run = BenchmarkRun() if run is None else run
     device = find_device(options.device)
     corpus = read_corpus(options.data, options.sentences)
     limit_open_files()

@@ -40,9 +40,8 @@ NOTES = (
 )
 
 
-def measure(options: SrnOptions, run: BenchmarkRun | None = None) -> Result:
+def measure(options: SrnOptions, run: BenchmarkRun) -> Result:
     """Time every network that runs on the device, for all shapes and both passes."""
-    run = BenchmarkRun() if run is None else run
     device = find_device(options.device)
     networks = _networks(options, device)
     with run.collecting():

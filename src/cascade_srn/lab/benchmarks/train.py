@@ -55,9 +55,8 @@ NOTES = (
 _N_WARM_UP = {"cuda": 3}
 
 
-def measure(options: TrainOptions, run: BenchmarkRun | None = None) -> Result:
+def measure(options: TrainOptions, run: BenchmarkRun) -> Result:
     """Measure every preset with every batch size."""
-    run = BenchmarkRun() if run is None else run
     device = find_device(options.device)
     corpus = read_corpus(options.data, options.sentences)
     with run.collecting(), encoder_name(options.encoder, corpus) as encoder:

@@ -151,10 +151,8 @@ class ReproduceOptions(Settings):
             raise ConfigError("no tables given", "Name at least one table, or 'all'")
         select_tables(self.tables)
         check_changes(self.changes)
-        require_range("n_seeds", self.n_seeds, 1, option="n_seeds")
-        require_range("jobs", self.jobs, 1, option="jobs")
-        require_range("repeats", self.repeats, 1, option="repeats")
-        require_range("batch_words", self.batch_words, 1, option="batch_words")
+        for name in ("n_seeds", "jobs", "repeats", "batch_words"):
+            require_range(name, getattr(self, name), 1, option=name)
         require_range("n_resamples", self.n_resamples, 100, option="n_resamples")
         require_choice("precision", self.precision, PRECISIONS, option="precision")
         require_choice("resample", self.resample, RESAMPLED, option="resample")

@@ -4,16 +4,10 @@ import pytest
 from tests.apps.annotation.server.made_project import LABELS, TEXTS, create_project, live_project, write_suggestions
 from tests.apps.service.browsing import open_page
 from tests.apps.web.live_app import until
-from tests.drawing.browser import start_browser
 
 from cascade_srn.formats.registry import read_documents
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser():
-    yield from start_browser()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.apps.annotation.server.test_in_browser import open_document, press, s
 from tests.apps.service.browsing import trained_extractor
 from tests.apps.web.live_app import until
 from tests.cli.conftest import run
-from tests.drawing.browser import scrolls_sideways, start_browser
+from tests.drawing.browser import scrolls_sideways
 from tests.evaluation.report.test_in_browser import CONTRASTS
 from tests.twelve_sentences import SCHEMA
 
@@ -39,11 +39,6 @@ UNNAMED = """() => Array.from(document.querySelectorAll("button, select, input, 
     .filter((one) => one.checkVisibility())
     .filter((one) => !(one.innerText?.trim() && one.tagName === "BUTTON") && !one.ariaLabel && !one.labels?.length)
     .map((one) => one.outerHTML)"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    yield from start_browser()
 
 
 def annotate(folder, document, name, entities, relations=()):
