@@ -29,7 +29,7 @@ _ORIGINS: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
     (("label", "labels"), _is_offsets, "doccano"),
     (("annotations",), lambda item: isinstance(item, dict) and "start_offset" in item, "doccano"),
     (("spans",), _is_span, "prodigy"),
-    (("annotations", "predictions", "completions"), lambda item: isinstance(item, dict), "label-studio"),
+    (("annotations", "predictions", "completions"), lambda i: isinstance(i, dict) and "result" in i, "label-studio"),
     (("triple_list", "triples", "relations", "spo_list"), _is_triple, "triples"),
     (("predicted_ner", "predicted_relations"), lambda item: isinstance(item, list), "predictions of DyGIE++"),
     (("entityMentions", "relationMentions"), lambda item: isinstance(item, dict), "triples"),
@@ -114,11 +114,12 @@ class ReadContext:
 
     def attempt(self, what: str, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Call a reader of one ``what`` ("entity", "sentence", ...); return None if malformed input is skipped."""
-        if self.strict:
-            return read_strictly(read, *args, **kwargs)
         try:
             return read(*args, **kwargs)
         except MalformedInput as refused:
+            if self.strict:
+                refused.error.can_skip = True
+                raise refused.error from None
             self.report.skip(f"{what}: {refused.kind}", refused.example)
             return None
 
