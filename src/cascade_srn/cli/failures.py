@@ -18,6 +18,7 @@ from cascade_srn.formats.reports import (
     ESCAPES,
     EXPANDED,
     EXPANDED_MENTION,
+    LONG_SENTENCE,
     WITHOUT_ENTITY,
     ReadReport,
     may_be_missed,
@@ -166,9 +167,15 @@ class FoldedNotes:
 
 
 def print_read_notes(report: ReadReport) -> None:
-    """Print notes on fields that are not read, such as misspelled ones, expanded offsets, and escaped tokens."""
+    """Print notes on skipped data, on fields that are not read, expanded offsets, and escaped tokens."""
+    for kind, count in report.skipped.items():
+        print_note(f"skipped {count} x {kind} (first: {report.examples[kind][0]})")
     for kind, count in report.noted.items():
-        if may_be_missed(kind) or kind in (EXPANDED, EXPANDED_MENTION, ESCAPES, WITHOUT_ENTITY):
+        if (
+            may_be_missed(kind)
+            or kind.endswith(" left out")
+            or kind in (EXPANDED, EXPANDED_MENTION, ESCAPES, LONG_SENTENCE, WITHOUT_ENTITY)
+        ):
             print_note(f"{count} x {kind} (first: {report.examples[kind][0]})")
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cascade_srn.cli.failures import format_option
+from cascade_srn.cli.failures import format_option, print_read_notes
 from cascade_srn.cli.options import Alignment, DataFormat, Device, KeepEscapes, LabelMapFile
 
 
@@ -64,7 +64,7 @@ def init(
         map=None if map is None else str(map),
     )
     with format_option("format", skips=True):
-        suggestion = RecipeSuggestion.for_data(settings, encoder=encoder, device=device)
+        suggestion = RecipeSuggestion.for_data(settings, encoder=encoder, device=device, on_read=print_read_notes)
     suggestion.write(output, overwrite=overwrite)
     for name, summary in suggestion.summaries.items():
         typer.echo(f"{name}: {summary}")

@@ -36,17 +36,24 @@ _ORIGINS: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
 )
 
 
+def _are_tags(items: list[Any]) -> bool:
+    """Return whether all items are tags of words, such as ``O`` and ``B-Method``."""
+    return all(isinstance(item, str) and (item == "O" or item[1:2] == "-") for item in items)
+
+
 @dataclass
 class UnreadLists:
-    """Lists of objects or lists in fields that are not read: number of records, and the first item, by field."""
+    """Lists of objects, lists or tags in fields that are not read: number of records, and the first item, by field."""
 
     counts: dict[str, int] = field(default_factory=dict)
     items: dict[str, Any] = field(default_factory=dict)
 
     def add(self, record: Mapping[str, Any], name: str) -> None:
-        """Count a field of a record. Lists of strings or numbers, such as keywords, are no annotations."""
+        """Count a field of a record. Lists of strings or numbers that are no tags, such as keywords, do not count."""
         value = record[name]
-        if name in KNOWN_FIELDS or not isinstance(value, list) or not all(isinstance(v, list | dict) for v in value):
+        if name in KNOWN_FIELDS or not isinstance(value, list):
+            return
+        if not all(isinstance(v, list | dict) for v in value) and not _are_tags(value):
             return
         self.counts[name] = self.counts.get(name, 0) + 1
         if value:
