@@ -34,7 +34,7 @@ _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 # Encodings of text without a byte-order mark by which of the first four bytes are zero, since it begins with ASCII.
-_BY_ZEROS = {
+_BY_ZEROS: dict[tuple[bool, ...], str] = {
     (False, True, False, True): "utf-16-le",
     (True, False, True, False): "utf-16-be",
     (False, True, True, True): "utf-32-le",
