@@ -25,6 +25,9 @@ class CascadeError(ValueError):
         epochs is 0. Set a number of at least 1 (epochs).
     """
 
+    can_skip = False
+    """Whether a reader that is not strict leaves out what is wrong."""
+
     def __init__(self, problem: str, hint: str = "", *, option: str = "") -> None:
         super().__init__(problem)
         self.problem = problem

@@ -118,11 +118,30 @@ def test_nothing_is_lost_silently(tmp_path, capsys, content, options):
     assert target.read_text(encoding="utf-8") == "kept"
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"#FORMAT=WebAnno TSV 3.3\n#T_SP=custom.Span|label\n\n#Text=A CRF\n1-1\t0-1\tA\t_\n", "Export it as UIMA CAS"),
+        (b'{"text": "CRFs", "label": [[0, 3, "M"]]}\n', "or skip malformed data (--align, --skip-malformed)."),
+        (b'{"text": "CRF", "label": [[0, 9, "M"]]}\n', "Fix start or end, or skip malformed data (--skip-malformed)."),
+        (
+            b'[{"data": {"text": "CRF"}, "annotations": [{"result": [{"type": "rectanglelabels", "value": {"x": 1, '
+            b'"width": 9, "rectanglelabels": ["M"]}}]}]}]',
+            "which is a region of a picture.",
+        ),
+        (b'{"text": "CRF", "annotations": [{"label": 1, "user": 2}]}\n', "which is not read. Name the format"),
+    ],
+)
+def test_files_of_other_programs_are_refused_with_advice(tmp_path, capsys, content, message):
+    (tmp_path / "in.tsv").write_bytes(content)
+    assert message in failure(capsys, "convert", tmp_path / "in.tsv", tmp_path / "out.jsonl")
+
+
 def test_errors_name_the_options_of_this_command(tmp_path, capsys):
     table, lines, target = (tmp_path / name for name in ("a.csv", "a.jsonl", "o.jsonl"))
     table.write_text("id,text\n1,Ada leads.\n", encoding="utf-8")
     write_documents(DOCUMENTS, lines)
-    assert "(--from)" in failure(capsys, "convert", lines, target, "--from", "conll")
+    assert "(--from, " in failure(capsys, "convert", lines, target, "--from", "conll")
     assert "(--to)" in failure(capsys, "convert", lines, tmp_path / "o")
     for arguments in ([table, target], [table, target, "--from", "csv"], [lines, target, "--to", "csv"]):
         message = failure(capsys, "convert", *arguments)

@@ -107,6 +107,16 @@ def test_options_of_reading_are_written_to_the_recipe(data, tmp_path):
     assert "Location" in read_corpus(settings).schema.entity_types
 
 
+def test_skipped_and_doubtful_data_are_reported(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.conll").write_text("A B-X\nB O\n" * 501 + "\nC\n\n")
+    assert "--skip-malformed" in failure(capsys, "init", "a.conll")
+    assert run("init", "a.conll", "--skip-malformed", "--device", "cpu") == 0
+    told = capsys.readouterr().err
+    assert "Note: 1 x sentence of more than 1,000 words" in told
+    assert "Note: skipped 1 x sentence: malformed line" in told
+
+
 def test_a_single_document_has_no_dev(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_documents(DOCUMENTS[:1], "one.jsonl")
@@ -156,7 +166,7 @@ class TestRules:
 
     @pytest.mark.parametrize(("text", "start"), [("this is the parser", "scierc-small"), ("das ist er", None)])
     def test_other_languages_start_from_an_encoder(self, monkeypatch, text, start):
-        monkeypatch.setattr(suggestion, "summarise_data", lambda data: {"train": self._summary(text, 12)})
+        monkeypatch.setattr(suggestion, "summarise_data", lambda *data: {"train": self._summary(text, 12)})
         found = suggestion.RecipeSuggestion.for_data(suggestion.DataSettings("x"), device="cpu")
         values = yaml.safe_load(found.to_yaml())
         assert values["model"].get("start") == start

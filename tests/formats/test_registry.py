@@ -177,18 +177,18 @@ def test_no_path_is_refused(call):
         call(None)
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16-le"])
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])
 def test_another_encoding_is_refused_unless_it_is_named(tmp_path, encoding):
     path = tmp_path / "a.csv"
     path.write_bytes("text,start,end,label\nAda Müller leads.,0,10,Person\n".encode(encoding))
     with pytest.raises(DataError) as caught:
         list(read_documents(path, "table"))
-    assert encoding == "utf-16-le" or caught.value.option == "encoding"
+    assert caught.value.option == "encoding"
     (document,) = read_documents(path, encoding=encoding)
     assert [entity.text for entity in document.entities] == ["Ada Müller"]
     with pytest.raises(DataError, match="not in the encoding ascii") as caught:
         list(read_documents(path, "table", encoding="ascii"))
-    assert encoding == "utf-16-le" or caught.value.option == "encoding"
+    assert caught.value.option == "encoding"
 
 
 TEXT_FORMATS = ("dygie", "spert", "brat", "jsonl", "label-studio", "doccano", "prodigy", "bioc", "pubtator", "conll")

@@ -370,29 +370,42 @@ def test_old_doccano_annotations_have_numbers_of_labels(stored):
     assert documents.report.noted["label is a number, which a label map can rename"] == 1
 
 
-def _with_ids(format, first, second):
+def _with_ids(format, first, second, link):
+    """Two entities with these ids, and a relation of the ids ``link`` if it is not empty."""
+    head, tail = link or ("", "")
     if format == "bioc":
         places = [{"offset": 11, "length": 3}, {"offset": 19, "length": 7}]
         notes = [
             {"id": id, "infons": {"type": "Method"}, "locations": [place]}
             for id, place in zip((first, second), places, strict=True)
         ]
-        return {"documents": [{"id": "7", "passages": [{"offset": 0, "text": TEXT, "annotations": notes}]}]}
+        relations = [{"infons": {"type": "U"}, "nodes": [{"refid": head}, {"refid": tail}]}] if link else []
+        passage = {"offset": 0, "text": TEXT, "annotations": notes, "relations": relations}
+        return {"documents": [{"id": "7", "passages": [passage]}]}
     if format == "label-studio":
-        return regions(region(first, CRF, "Method"), region(second, TAGGING, "Task"))
+        relations = [{"type": "relation", "from_id": head, "to_id": tail, "labels": ["U"]}] if link else []
+        return regions(region(first, CRF, "Method"), region(second, TAGGING, "Task"), *relations)
     entities = [{**e, "id": id} for e, id in zip(DOCCANO["entities"], (first, second), strict=False)]
-    return {**DOCCANO, "entities": entities, "relations": []}
+    return {
+        **DOCCANO,
+        "entities": entities,
+        "relations": [{"from_id": head, "to_id": tail, "type": "U"}] if link else [],
+    }
 
 
 @pytest.mark.parametrize("format", ["doccano", "label-studio", "bioc"])
-def test_an_id_of_two_entities_is_refused(stored, format):
-    assert len(next(iter(read_documents(stored(_with_ids(format, "1", "2")), format))).entities) == 2
-    twice = stored(_with_ids(format, "1", "1"))
-    with pytest.raises(DataError, match="id '1' belongs to another entity"):
+def test_a_relation_of_an_id_of_two_entities_is_refused(stored, format):
+    (document,) = read_documents(stored(_with_ids(format, "1", "2", "12")), format)
+    assert (len(document.entities), len(document.relations)) == (2, 1)
+    # Files of PubTator repeat ids, which nothing refers to.
+    (document,) = read_documents(stored(_with_ids(format, "1", "1", "")), format)
+    assert len(document.entities) == 2
+    twice = stored(_with_ids(format, "1", "1", "11"))
+    with pytest.raises(DataError, match="id '1' belongs to several entities"):
         list(read_documents(twice, format))
     documents = read_documents(twice, format, strict=False)
-    assert len(next(iter(documents)).entities) == 1
-    assert documents.report.skipped == {"entity: repeated id": 1}
+    assert len(next(iter(documents)).entities) == 2
+    assert documents.report.skipped == {"relation: repeated id": 1}
 
 
 def test_words_links_and_chains_of_a_cas(tmp_path):

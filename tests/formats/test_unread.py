@@ -29,6 +29,7 @@ DYGIE = {"doc_key": "a", "sentences": [["Ada", "Berg"]], "predicted_ner": [[[0, 
         (DYGIE, "predicted_ner", "DyGIE"),
         ({**TEXT, "annotations": [{"result": []}]}, "annotations", "label-studio"),
         ({**TEXT, "marks": [{"from": 0}]}, "marks", None),
+        ({**TEXT, "tags": ["B-Person", "I-Person", "O"]}, "tags", None),
     ],
 )
 def test_annotations_in_another_field_are_an_error(lines_file, record, field, origin):

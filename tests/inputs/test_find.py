@@ -87,7 +87,7 @@ class TestOutputAmongTheInputs:
         found = find_inputs([argument], output=Path(output), tell=messages.append)
         assert set(map(os.path.basename, found.values())) >= {"x.txt"}
         assert not set(map(os.path.basename, found.values())) & set(self.OURS)
-        assert len(messages) == 3
+        assert sum(message.startswith("skipped") for message in messages) == 3
         assert all(sum(name in message for message in messages) == 1 for name in self.OURS)
 
     def test_files_with_similar_names_are_read(self):
@@ -178,9 +178,20 @@ def test_files_on_two_drives(monkeypatch, first, second, names):
     assert list(find._choose_names(files).values()) == names
 
 
-def test_a_file_of_a_word_processor(tmp_path):
-    path = tmp_path / "a.docx"
+@pytest.mark.parametrize(("name", "advice"), [("a.docx", "PDF"), ("a.tar.gz", "Unpack"), ("a.json", ".jsonl")])
+def test_files_that_are_not_read(tmp_path, name, advice):
+    path = tmp_path / name
     path.write_bytes(b"PK")
-    with pytest.raises(DataError, match="word processor") as caught:
+    with pytest.raises(DataError, match="which is not read") as caught:
         Sources([str(path)])
+    assert advice in caught.value.hint
     assert "Rename" not in caught.value.hint
+
+
+@pytest.mark.parametrize("argument", ["", "/*"])
+def test_files_of_a_folder_that_are_not_read_are_reported(tmp_path, argument):
+    for name in ("a.txt", "b.docx", "c.docx", "d.csv", "README", ".hidden.csv"):
+        tmp_path.joinpath(name).write_text("A text.")
+    notes = []
+    assert list(Sources([f"{tmp_path}{argument}"], tell=notes.append).inputs) == ["a"]
+    assert notes == [f"{tmp_path}{argument}: files that are not read: 1 .csv, 2 .docx, 1 without a suffix"]

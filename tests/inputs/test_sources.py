@@ -138,8 +138,8 @@ def test_an_unknown_unit():
         Sources([], per="lines")
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])
-def test_encodings_with_a_byte_order_mark(tmp_path, encoding):
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig", "utf-16-le", "utf-16-be", "utf-32-be"])
+def test_encodings_that_are_recognised(tmp_path, encoding):
     (tmp_path / "a.txt").write_bytes("Übung 🙂\nzwei\n".encode(encoding))
     assert [text.text for text in Sources([str(tmp_path / "a.txt")])] == ["Übung 🙂\nzwei\n"]
     assert [text.text for text in Sources([str(tmp_path / "a.txt")], per="line")] == ["Übung 🙂", "zwei"]

@@ -103,6 +103,24 @@ as _always in math_."""
     assert words(r"An \emph{ell} \ell_1 {x}") == ["An", "ell", "\\", "ell_1", "{", "x", "}"]
 
 
+def test_commands_of_latex_that_are_not_known():
+    source = "\\section{Tags}\n\\indexdef{tag!of words}We \\define{tag} words\\index{words} with \\ours{} at $\\alpha$."
+    found = ["Tags", "We", "tag", "words", "with", "ours", "at", "$", "alpha", "$", "."]
+    assert words(source) == found
+
+
+def test_an_article_in_jats():
+    source = """<!DOCTYPE article PUBLIC "x" "y.dtd">
+<article article-type="a"><front><journal-id id="b">J</journal-id><article-title>Tags &#x02013; new</article-title>
+</front><body><sec><title>Use</title><p>A <italic>CRF</italic><xref rid="b1">1</xref> tags text.</p></sec></body><back>
+<ref-list><ref>Old</ref></ref-list>
+</back></article>"""
+    expected = ["J", "Tags new", "Use", "A CRF 1 tags text ."]
+    for skip, rest in (((), ["Old"]), (("references",), [])):
+        found = segment(source, skip=skip)
+        assert [" ".join(source[a:b] for a, b in sentence) for sentence in found] == expected + rest
+
+
 def test_a_page_of_html():
     page = "<!DOCTYPE html><html><body><p data-x>A &amp; B &mdash; <svg><path d='M0'/></svg>x &lt; 3</p></body></html>"
     assert words(page) == ["A", "&", "B", "x", "3"]

@@ -82,5 +82,5 @@ def convert(
 
 def _read(documents: DocumentStream) -> Iterator[Document]:
     """Yield the documents. They are read while others are written, and errors name the option of the input."""
-    with format_option("from"):
+    with format_option("from", skips=True):
         yield from documents

@@ -18,6 +18,7 @@ from cascade_srn.formats.reports import (
     ESCAPES,
     EXPANDED,
     EXPANDED_MENTION,
+    LONG_SENTENCE,
     WITHOUT_ENTITY,
     ReadReport,
     may_be_missed,
@@ -166,19 +167,32 @@ class FoldedNotes:
 
 
 def print_read_notes(report: ReadReport) -> None:
-    """Print notes on fields that are not read, such as misspelled ones, expanded offsets, and escaped tokens."""
+    """Print notes on skipped data, on fields that are not read, expanded offsets, and escaped tokens."""
+    for kind, count in report.skipped.items():
+        print_note(f"skipped {count} x {kind} (first: {report.examples[kind][0]})")
     for kind, count in report.noted.items():
-        if may_be_missed(kind) or kind in (EXPANDED, EXPANDED_MENTION, ESCAPES, WITHOUT_ENTITY):
+        if (
+            may_be_missed(kind)
+            or kind.endswith(" left out")
+            or kind in (EXPANDED, EXPANDED_MENTION, ESCAPES, LONG_SENTENCE, WITHOUT_ENTITY)
+        ):
             print_note(f"{count} x {kind} (first: {report.examples[kind][0]})")
 
 
 @contextmanager
-def format_option(name: str) -> Iterator[None]:
-    """Name the option of a command, such as ``from``, in errors about a format."""
+def format_option(name: str, *, skips: bool = False) -> Iterator[None]:
+    """Name the option of a command, such as ``from``, in errors about a format.
+
+    With ``skips``, the command has ``--skip-malformed``, which errors about a part of the data suggest.
+    """
     try:
         yield
     except CascadeError as error:
         error.option = name if error.option == "format" else error.option
+        if skips and error.can_skip:
+            if "skip" not in error.hint.lower():
+                error.hint = f"{error.hint}, or skip malformed data" if error.hint else "Skip malformed data"
+            error.option = ",".join(filter(None, (error.option, "skip_malformed")))
         raise
 
 
@@ -217,7 +231,9 @@ def _errors_as_exit() -> Iterator[None]:
 
 
 def _flag(option: str) -> str:
-    """Return the command-line form of a parameter. Recipe settings such as ``training.epochs`` stay unchanged."""
+    """Return the command-line form of parameters. Recipe settings such as ``training.epochs`` stay unchanged."""
+    if "," in option:
+        return ", ".join(map(_flag, option.split(",")))
     if not option or option in FLAGS:
         return FLAGS.get(option, "")
     return option if "." in option else f"--{option.replace('_', '-')}"

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from cascade_srn.cli.failures import format_option, print_read_notes
 from cascade_srn.cli.options import Alignment, DataFormat, Device, KeepEscapes, LabelMapFile
 
 
@@ -62,7 +63,8 @@ def init(
         keep_escapes=keep_escapes,
         map=None if map is None else str(map),
     )
-    suggestion = RecipeSuggestion.for_data(settings, encoder=encoder, device=device)
+    with format_option("format", skips=True):
+        suggestion = RecipeSuggestion.for_data(settings, encoder=encoder, device=device, on_read=print_read_notes)
     suggestion.write(output, overwrite=overwrite)
     for name, summary in suggestion.summaries.items():
         typer.echo(f"{name}: {summary}")

@@ -29,24 +29,31 @@ _ORIGINS: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
     (("label", "labels"), _is_offsets, "doccano"),
     (("annotations",), lambda item: isinstance(item, dict) and "start_offset" in item, "doccano"),
     (("spans",), _is_span, "prodigy"),
-    (("annotations", "predictions", "completions"), lambda item: isinstance(item, dict), "label-studio"),
+    (("annotations", "predictions", "completions"), lambda i: isinstance(i, dict) and "result" in i, "label-studio"),
     (("triple_list", "triples", "relations", "spo_list"), _is_triple, "triples"),
     (("predicted_ner", "predicted_relations"), lambda item: isinstance(item, list), "predictions of DyGIE++"),
     (("entityMentions", "relationMentions"), lambda item: isinstance(item, dict), "triples"),
 )
 
 
+def _are_tags(items: list[Any]) -> bool:
+    """Return whether all items are tags of words, such as ``O`` and ``B-Method``."""
+    return all(isinstance(item, str) and (item == "O" or item[1:2] == "-") for item in items)
+
+
 @dataclass
 class UnreadLists:
-    """Lists of objects or lists in fields that are not read: number of records, and the first item, by field."""
+    """Lists of objects, lists or tags in fields that are not read: number of records, and the first item, by field."""
 
     counts: dict[str, int] = field(default_factory=dict)
     items: dict[str, Any] = field(default_factory=dict)
 
     def add(self, record: Mapping[str, Any], name: str) -> None:
-        """Count a field of a record. Lists of strings or numbers, such as keywords, are no annotations."""
+        """Count a field of a record. Lists of strings or numbers that are no tags, such as keywords, do not count."""
         value = record[name]
-        if name in KNOWN_FIELDS or not isinstance(value, list) or not all(isinstance(v, list | dict) for v in value):
+        if name in KNOWN_FIELDS or not isinstance(value, list):
+            return
+        if not all(isinstance(v, list | dict) for v in value) and not _are_tags(value):
             return
         self.counts[name] = self.counts.get(name, 0) + 1
         if value:
@@ -114,11 +121,12 @@ class ReadContext:
 
     def attempt(self, what: str, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Call a reader of one ``what`` ("entity", "sentence", ...); return None if malformed input is skipped."""
-        if self.strict:
-            return read_strictly(read, *args, **kwargs)
         try:
             return read(*args, **kwargs)
         except MalformedInput as refused:
+            if self.strict:
+                refused.error.can_skip = True
+                raise refused.error from None
             self.report.skip(f"{what}: {refused.kind}", refused.example)
             return None
 

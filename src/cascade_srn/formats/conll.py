@@ -11,12 +11,14 @@ from cascade_srn.formats.files import (
     read_text_lines,
 )
 from cascade_srn.formats.json_records import Value
+from cascade_srn.formats.reports import LONG_SENTENCE
 from cascade_srn.storage.limits import read_limits
 from cascade_srn.types import Document, Sentence, Span
 
 _DOCUMENT = "-DOCSTART-"
 # Prefix of a tag by its meaning in IOB2.
 _PREFIXES = {"B": "B", "I": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
+_LONG = 1000  # words of a sentence that is probably a whole file
 _SUFFIXES = (".conll", ".iob", ".iob2", ".bio", ".bioes")
 
 
@@ -84,6 +86,8 @@ def _read_sentence(rows: list[Value], context: ReadContext) -> Sentence:
             raise row.refuse("malformed line", problem, "Fix the line, or name another format", option="format")
         words.append(columns[0].strip())
         tags.append(columns[-1].strip())
+    if len(words) > _LONG:
+        context.report.note(LONG_SENTENCE, Value(words, rows[0].place, "words").example())
     words, escaped = read_tokens(Value(words, rows[0].place, "words"), context)
     builder = DocumentBuilder(context)
     for start, end, label in read_tags(tags):

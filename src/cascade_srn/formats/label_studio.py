@@ -116,6 +116,8 @@ def _split_labels(item: Value, kind: str, context: ReadContext) -> list[Value]:
 
 def _read_region(item: Value) -> StandoffEntity:
     value = item.get("value") or item
+    if value.get("width") is not None or value.get("points") is not None:
+        raise item.refuse("region of a picture", "which is a region of a picture", "Use regions of text")
     offsets = value.get("globalOffsets") or value
     text = value.get("text")
     id = item.get("id")

@@ -225,6 +225,8 @@ def _guess_format(path: Path, encoding: str | None) -> Format:
     matches = [format for format in matches if format in _SPECIFIC] or matches
     if not matches and path.is_file() and not head.strip():
         raise empty_file(path)
+    if head.startswith("#FORMAT=WebAnno TSV"):
+        raise DataError(f"{path} is WebAnno TSV, which is not read", "Export it as UIMA CAS, in XMI or JSON")
     problem = f"the format of {path} cannot be guessed"
     if not matches and plain_name(path).suffix in TABLE.suffixes:
         raise DataError(f"{problem}: it lacks columns of a table of annotations", COLUMNS_HINT, option="format")

@@ -15,6 +15,8 @@ EXPANDED_MENTION = "mention aligned outward to whole words"
 """The same for a mention of a coreference cluster."""
 ESCAPES = "escaped token read as its characters"
 """Kind of the note about a token such as ``-LRB-``, which was read as a bracket."""
+LONG_SENTENCE = "sentence of more than 1,000 words, since no blank line ends it"
+"""Kind of the note about columns without blank lines."""
 WITHOUT_ENTITY = "predicted relation left out, because its head or tail is not a predicted entity"
 """Kind of the note about a prediction that no score can count."""
 

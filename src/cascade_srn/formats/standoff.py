@@ -67,13 +67,13 @@ class StandoffReader:
         aligned = WordMap(self.text, offsets, document=id, made=True)
         builder = DocumentBuilder(self.context, len(offsets), made=True)
         placed: dict[object, PlacedEntity | None] = {}
-        spans: dict[object, tuple[int, int]] = {}
+        spans: dict[object, set[tuple[int, int]]] = {}
         for item in mentions:
-            found = self.context.attempt("entity", self._place, item, read_mention, aligned, builder, placed, spans)
-            if found is not None:
-                placed.setdefault(*found)
+            self.context.attempt("entity", self._place, item, read_mention, aligned, builder, placed, spans)
+        # A region with several labels has one id, but one span.
+        shared = {key for key, places in spans.items() if len(places) > 1}
         for item in links:
-            self.context.attempt("relation", self._link, item, read_link, placed, builder)
+            self.context.attempt("relation", self._link, item, read_link, placed, shared, builder)
         return builder.build(self.text, offsets, id)
 
     def _place(
@@ -83,13 +83,10 @@ class StandoffReader:
         words: WordMap,
         builder: DocumentBuilder,
         placed: dict[object, PlacedEntity | None],
-        spans: dict[object, tuple[int, int]],
-    ) -> tuple[object, PlacedEntity]:
+        spans: dict[object, set[tuple[int, int]]],
+    ) -> None:
         mention = read_mention(item)
-        # A region with several labels has one id.
-        if spans.setdefault(mention.key, (mention.start, mention.end)) != (mention.start, mention.end):
-            problem = f"whose id {mention.key!r} belongs to another entity as well"
-            raise item.refuse("repeated id", problem, "Give each entity its own id")
+        spans.setdefault(mention.key, set()).add((mention.start, mention.end))
         # None until the entity is placed, so that its relations are reported as those of a skipped entity.
         placed.setdefault(mention.key, None)
         start, end = mention.start, mention.end
@@ -101,7 +98,6 @@ class StandoffReader:
         start, end = self._trim(item, start, end)
         entity = builder.add_entity_at(item, words, start, end, mention.label, mention.score, merge=True)
         placed[mention.key] = placed[mention.key] or entity
-        return mention.key, entity
 
     def _correct_units(self, item: Value, mention: StandoffEntity) -> tuple[int, int]:
         """Return the offsets in characters. Tools that run in a browser count an emoji as two."""
@@ -131,10 +127,14 @@ class StandoffReader:
         item: Value,
         read_link: Callable[[Value], Iterable[Link]],
         placed: dict[object, PlacedEntity | None],
+        shared: set[object],
         builder: DocumentBuilder,
     ) -> None:
         for link in read_link(item):
             for key in (link.head, link.tail):
+                if key in shared:
+                    problem = f"whose id {key!r} belongs to several entities"
+                    raise item.refuse("repeated id", problem, "Give each entity its own id")
                 if key not in placed:
                     problem = f"but no entity has the id {key!r}"
                     raise item.refuse("missing entity", problem, "Add that entity, or remove the relation")

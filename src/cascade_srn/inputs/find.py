@@ -18,7 +18,7 @@ STDIN = "-"
 FORMATS = {
     ".txt": "text",
     ".text": "text",
-    **dict.fromkeys((".md", ".markdown", ".tex", ".html", ".htm"), "markup"),
+    **dict.fromkeys((".md", ".markdown", ".tex", ".html", ".htm", ".nxml"), "markup"),
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".jsonlines": "jsonl",
@@ -35,7 +35,16 @@ RECORD_FORMATS = ("jsonl", "parquet", "csv", "tsv", "text")
 TEXT_FORMATS = ("text", "jsonl")
 COMPRESSIONS = {".gz": "gzip", ".xz": "xz", ".bz2": "bzip2", ".zst": "Zstandard"}
 """Suffixes of compressed files, and what the compressions are called."""
-_WORD_PROCESSOR = (".docx", ".doc", ".odt", ".rtf")
+# Files that people give, but that are not read, and what to do with them.
+_ADVICE = {
+    **dict.fromkeys(
+        (".docx", ".doc", ".odt", ".rtf"),
+        ("a file of a word processor", "Save it as plain text (.txt) or PDF in the word processor"),
+    ),
+    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar"), ("an archive", "Unpack it, and give the folder")),
+    ".json": ("one JSON value", "Write one object per line, with the text in a field, and name it .jsonl"),
+    ".xml": ("XML", "If it is an article in JATS, rename it to .nxml; else save its text as .txt"),
+}
 
 
 def is_remote(address: str) -> bool:
@@ -73,6 +82,7 @@ def find_files(
     named: Collection[str] | None = None,
     hidden: tuple[str, ...] = (".",),
     streams: bool = False,
+    tell: Callable[[str], None] = lambda sentence: None,
 ) -> list[str]:
     """Return the files of a path, a folder or a pattern, in order.
 
@@ -82,6 +92,7 @@ def find_files(
         named: Formats of files and of patterns with a suffix; None for all files.
         hidden: Start of the names of files and subfolders that are not found in folders.
         streams: Accept pipes and devices.
+        tell: Called with a sentence about the files of a folder or pattern that are not read.
     """
     if not address.strip():
         raise DataError("an address of the input is empty", "Give a file, a folder or a pattern")
@@ -95,9 +106,8 @@ def find_files(
         if is_pipe and not streams:
             raise stream_error(Path(address))
         if named is not None and find_format(address) not in named and not is_pipe:
-            if address.lower().endswith(_WORD_PROCESSOR):
-                hint = "Save it as plain text (.txt) or PDF in the word processor"
-                raise DataError(f"{address} is a file of a word processor, which is not read", hint)
+            if advice := _ADVICE.get(split_suffixes(address)[0]):
+                raise DataError(f"{address} is {advice[0]}, which is not read", advice[1])
             raise DataError(
                 f"{address} does not end in {_endings(named)}, compressed or not",
                 f"Rename it, or read it from standard input: - < {address}" if streams else "Rename it",
@@ -117,6 +127,10 @@ def find_files(
         else:
             hint, option = "Check the path, or rename the files", ""
         raise DataError(f"{problem} no file{kinds}", hint, option=option)
+    if len(found) < len(files):
+        endings = Counter(split_suffixes(file)[0] or "without a suffix" for file in set(files).difference(found))
+        counts = ", ".join(f"{count} {ending}" for ending, count in sorted(endings.items()))
+        tell(f"{address}: files that are not read: {counts}")
     return found
 
 
@@ -269,7 +283,7 @@ def find_inputs(
                 f"{argument} does not exist",
                 "Give a file, a folder or a pattern",
             )
-        for file in find_files(argument, formats, named=named, streams=True):
+        for file in find_files(argument, formats, named=named, streams=True, tell=tell):
             if written is not None and written.has(file, argument):
                 tell(f"skipped {file}, which is the output or a partial output of an earlier run")
                 continue

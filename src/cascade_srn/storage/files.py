@@ -33,6 +33,13 @@ _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+# Encodings of text without a byte-order mark by which of the first four bytes are zero, since it begins with ASCII.
+_BY_ZEROS: dict[tuple[bool, ...], str] = {
+    (False, True, False, True): "utf-16-le",
+    (True, False, True, False): "utf-16-be",
+    (False, True, True, True): "utf-32-le",
+    (True, True, True, False): "utf-32-be",
+}
 # The beginnings of files that are not converted: UTF-8 with a mark, PDF, Parquet.
 _KEPT = (codecs.BOM_UTF8, b"%PDF-", b"PAR1")
 
@@ -77,8 +84,8 @@ def convert_to_utf8(path: Path | str, handle: IO[bytes], encoding: str | None = 
     Args:
         path: The file, for messages.
         handle: The open file.
-        encoding: Its encoding; None for UTF-8. The byte-order mark of UTF-8, UTF-16 or UTF-32 takes precedence. PDF and
-            Parquet are not converted.
+        encoding: Its encoding; None for UTF-8, or UTF-16 or UTF-32 if its first characters have zero bytes. The
+            byte-order mark of UTF-8, UTF-16 or UTF-32 takes precedence. PDF and Parquet are not converted.
     """
     if not isinstance(handle, io.BufferedReader):
         return handle
@@ -89,6 +96,7 @@ def convert_to_utf8(path: Path | str, handle: IO[bytes], encoding: str | None = 
     marked = next((name for mark, name in _BYTE_ORDER_MARKS.items() if start.startswith(mark)), None)
     if marked is not None:
         return io.BufferedReader(_Converter(path, handle, marked, is_marked=True), _CHUNK)
+    encoding = encoding or _BY_ZEROS.get(tuple(byte == 0 for byte in start[:4]))
     if encoding is None or codecs.lookup(encoding).name == "utf-8" or start.startswith(_KEPT):
         return handle
     return io.BufferedReader(_Converter(path, handle, encoding), _CHUNK)

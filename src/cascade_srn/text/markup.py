@@ -45,8 +45,9 @@ _PARTS = name_set(
 # Commands whose arguments are not text:
 _REFERENCES = name_set(
     "addbibresource autoref bibitem bibliography bibliographystyle cite citealp citealt citeauthor citep citet "
-    "citeyear citeyearpar cline cref Cref documentclass eqref footcite href hspace include includegraphics input label "
-    "newcommand nocite pageref parencite ref renewcommand setcounter setlength textcite usepackage vspace begin end"
+    "citeyear citeyearpar cline cref Cref documentclass eqref footcite href hspace include includegraphics index input "
+    "label newcommand nocite pageref parencite ref renewcommand setcounter setlength textcite usepackage vspace begin "
+    "end"
 )
 _WITHOUT_ARGUMENT = name_set(
     "and And AND appendix bfseries bigskip bottomrule centering clearpage footnotesize hfill hline huge item itshape "
@@ -86,15 +87,22 @@ _TIE = re.compile(r"(?<=[\w.)\]}])~(?=[\w(\\])")
 _CELL = re.compile(r"(?<!\\)&(?!#?\w{1,8};)")
 # A comment of LaTeX, with its line break if it is the whole line. A percent sign after a number stays.
 _COMMENT = re.compile(r"(?m)^[ \t]*+%[^\r\n]*+(?:\r\n|[\r\n])?+|(?<=[ \t])(?<!\d[ \t])%[^\r\n]*+|(?<=[^\d\s\\])%$")
-# What is left in a file of LaTeX: spacing such as "\\,", the backslash of a command that is not known, and braces.
-_LATEX_REST = re.compile(r"\\[,;:!]|\\(?=[a-zA-Z])|(?<!\\)[{}]")
+# What is left in a file of LaTeX: spacing such as "\\,", commands that are not known, and braces. The name of a command
+# without an argument stays: "\\bert{}" and "$\\alpha$" stand for text.
+_LATEX_REST = re.compile(r"\\[,;:!]|\\[a-zA-Z]++(?=\{[^}])|\\(?=[a-zA-Z])|(?<!\\)[{}]")
 _LATEX_FILE = re.compile(r"\\(?:documentclass\b|begin\{document\}|(?:sub){0,2}section\*?\{|chapter\*?\{)")
 # In a page of HTML, all tags and entities are markup. "&amp;" leaves an ampersand.
 _PAGE = re.compile(r"(?i:<!doctype html|<html[\s>]|<body[\s>])")
 _ANY_TAG = re.compile(r"</?[a-zA-Z][^<>]*+>")
 # Not those of letters, such as "&eacute;", which are parts of words.
 _ENTITY = re.compile(
-    r"&(?:amp|lt|gt|quot|apos|[mn]dash|hellip|[lr][sd]quo|bull|middot|shy|times|\#(?:3[4-9]|6[02]|160|8[02]\d\d)|\#x20[0-9a-f]{2});"
+    r"&(?:amp|lt|gt|quot|apos|[mn]dash|hellip|[lr][sd]quo|bull|middot|shy|times|\#(?:3[4-9]|6[02]|160|8[02]\d\d)|\#x0*+20[0-9a-f]{2});"
+)
+# In an article in JATS, the XML of PubMed Central, all tags but those within sentences separate blocks.
+_JATS = re.compile(r"<!DOCTYPE article\b|<article\s[^<>]*\b(?:article-type|dtd-version)=")
+_JATS_TAG = re.compile(r"<[/?]?([a-zA-Z][\w:.-]*+)[^<>]*+>")
+_JATS_INLINE = name_set(
+    "bold email ext-link inline-formula italic monospace named-content sc styled-content sub sup underline uri xref"
 )
 _MAX_BEFORE_PAGE = 2000
 _LONGEST_ARGUMENT = 2000
@@ -253,6 +261,7 @@ class _Scan:
 
     def _command(self, name: str, start: int, end: int) -> int:
         text = self._text
+        name = "index" if name.startswith("index") else name  # also those of packages
         if name in _WITHOUT_ARGUMENT:
             if start and (text[start - 1].isalnum() or text[start - 1] == ":"):
                 return end
@@ -341,9 +350,14 @@ class _Scan:
                 return
 
     def finish(self) -> None:
-        """Hide what depends on the whole text: comments, ties, line breaks and cells of LaTeX, all tags of HTML."""
+        """Hide what depends on the whole text: comments, ties, line breaks and cells of LaTeX, all tags of pages."""
         canvas = self._canvas
-        if _PAGE.search(self._text, 0, _MAX_BEFORE_PAGE):
+        is_article = _JATS.search(self._text, 0, _MAX_BEFORE_PAGE) is not None
+        for match in _JATS_TAG.finditer(self._text) if is_article else ():
+            canvas.hide(*match.span(), breaks=match[1] not in _JATS_INLINE)
+        if is_article and (first := self._text.find("<ref-list")) >= 0:
+            canvas.regions.append(("references", first, max(first, self._text.rfind("</ref-list>"))))
+        if is_article or _PAGE.search(self._text, 0, _MAX_BEFORE_PAGE):
             canvas.hide_rest(_ANY_TAG)
             canvas.hide_rest(_ENTITY, keep_first="&amp;")
         if not canvas.is_latex:

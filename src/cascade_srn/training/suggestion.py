@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import yaml
 from cascade_srn.encoder.pretrained import encoder_width
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.formats.files import replacing
+from cascade_srn.formats.reports import ReadReport
 from cascade_srn.model.start import Start
 from cascade_srn.storage.bundled import DEFAULT, bundled_models, is_cached
 from cascade_srn.text.language import LanguageCounts
@@ -90,8 +91,10 @@ class DataSummary:
         )
 
 
-def summarise_data(data: DataSettings) -> dict[str, DataSummary]:
-    """Read and count each split.
+def summarise_data(
+    data: DataSettings, on_read: Callable[[ReadReport], None] = lambda report: None
+) -> dict[str, DataSummary]:
+    """Read and count each split. ``on_read`` gets the report of each.
 
     Raises:
         DataError: If a file cannot be read, or train or dev has no entity.
@@ -100,6 +103,7 @@ def summarise_data(data: DataSettings) -> dict[str, DataSummary]:
     for name, path in data.splits.items():
         stream = read_split(path, data)
         found[name] = DataSummary.of(stream, stream.format)
+        on_read(stream.report)
         if name != "test" and not found[name].entities:
             raise DataError(
                 f"{path} contains no entity to learn from ({found[name]}; read as {found[name].format})",
@@ -130,7 +134,14 @@ class RecipeSuggestion:
     is_gpu: bool  # Whether that is a GPU
 
     @classmethod
-    def for_data(cls, data: DataSettings, *, encoder: str | None = None, device: str = "auto") -> RecipeSuggestion:
+    def for_data(
+        cls,
+        data: DataSettings,
+        *,
+        encoder: str | None = None,
+        device: str = "auto",
+        on_read: Callable[[ReadReport], None] = lambda report: None,
+    ) -> RecipeSuggestion:
         """Read documents and choose settings by simple rules (docs/training.md).
 
         Args:
@@ -138,12 +149,13 @@ class RecipeSuggestion:
             encoder: Pretrained encoder to train, by hub id or folder. None: start from the bundled model, unless there
                 is a GPU and a better encoder that need not be downloaded.
             device: Where to train.
+            on_read: Called with the report of each file.
         """
         import torch
 
         from cascade_srn.runs.device import find_device
 
-        summaries = summarise_data(data)
+        summaries = summarise_data(data, on_read)
         train, found = summaries["train"], find_device(device)
         is_gpu = found.type == "cuda"
         start, suggested = _choose_start(train, encoder, is_gpu=is_gpu)
