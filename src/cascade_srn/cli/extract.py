@@ -79,6 +79,10 @@ def extract(
     overlaps: Overlaps = None,
     constraints: Constraints = None,
     batch_words: BatchWords = 4096,
+    split_workers: Annotated[
+        int,
+        typer.Option(min=0, help="Processes that split and tokenize texts ahead of the model. For a GPU: 2 to 4."),
+    ] = 0,
     precision: PromisedPrecision = "auto",
     device: Device = "auto",
     strict: Strict = False,
@@ -142,6 +146,7 @@ def extract(
                 threshold=threshold or [],
                 labels=None if labels is None else split_names(labels),
                 batch_words=batch_words,
+                split_workers=split_workers,
                 strict=strict,
             )
     except BrokenPipeError:
@@ -185,6 +190,7 @@ def _run(
     threshold: list[str],
     labels: list[str] | None,
     batch_words: int,
+    split_workers: int,
     strict: bool,
 ) -> int:
     """Extract, write the results, and return the number of skipped texts."""
@@ -214,6 +220,7 @@ def _run(
                 labels=labels,
                 strict=strict,
                 languages=languages,
+                split_workers=split_workers,
                 tell=notes.tell,
                 progress=progress,
             )
