@@ -10,7 +10,7 @@ import os
 import pickle
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
@@ -135,7 +135,7 @@ class SplitPool:
         self._events: SimpleQueue[ChildEvent] = SimpleQueue()
         self._queues: dict[FunctionChild, deque[_Chunk]] = {}
 
-    def run(self, items: Iterator[Any]) -> Iterator[Outcome]:
+    def run(self, items: Iterator[Any]) -> Generator[Outcome, None, None]:
         """Yield a document or a failure for each item, in order. No worker is left at the end.
 
         If ``items`` raises an error, it is raised after the items before it.

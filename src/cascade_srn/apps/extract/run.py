@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 from cascade_srn.apps.extract.table_output import Writer
 from cascade_srn.errors import CascadeError, DataError, describe_error
@@ -73,8 +73,14 @@ def extract_all(
     totals = ExtractionTotals()
     run = _ExtractionRun(totals, tell, strict, LanguageCheck(languages))
     try:
-        options: StreamOptions = {"batch_words": batch_words, "thresholds": thresholds, "workers": split_workers}
-        for document in run.extract(extractor, sources, labels=labels, **options):
+        options: StreamOptions = {
+            "batch_words": batch_words,
+            "thresholds": thresholds,
+            "labels": labels,
+            "workers": split_workers,
+            "on_error": run.skip,
+        }
+        for document in run.extract(extractor, sources, options):
             run.write(writer, document)
             progress(totals)
         if not totals.documents:
@@ -114,11 +120,11 @@ class _ExtractionRun:
         self._fields: Mapping[str, Any] = {}
 
     def extract(
-        self, extractor: Extractor, sources: Iterable[Text | Unreadable], **options: Unpack[StreamOptions]
+        self, extractor: Extractor, sources: Iterable[Text | Unreadable], options: StreamOptions
     ) -> Iterator[Document]:
         # Unreadable sources pass through the stream as bad texts, so that they are reported in order.
         items: Iterator[Any] = self._begin(sources)
-        for document in extractor.stream(items, on_error=self._skip, **options):
+        for document in extractor.stream(items, **options):
             source = self._in_progress.popleft()
             assert isinstance(source, Text)
             if not isinstance(source.text, Document):
@@ -134,7 +140,8 @@ class _ExtractionRun:
             self._in_progress.append(source)
             yield source if isinstance(source, Unreadable) else source.text
 
-    def _skip(self, bad: BadText) -> None:
+    def skip(self, bad: BadText) -> None:
+        """Report a bad text."""
         source = self._in_progress.popleft()
         self.totals.position = source.position
         self._report(source.error if isinstance(source, Unreadable) else _at(source.place, bad.error), bad.error)
