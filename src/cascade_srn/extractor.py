@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from cascade_srn.config import CONSTRAINTS, Thresholds, check_overlaps, require_choice
+from cascade_srn.config import CONSTRAINTS, Thresholds, check_overlaps, require_choice, require_range
 from cascade_srn.errors import CascadeError, ConfigError, ModelError
 from cascade_srn.formats.alignment import Align, place_entities
 from cascade_srn.formats.label_filter import select_labels
@@ -50,6 +51,9 @@ from cascade_srn.types import Document, Entity
 
 if TYPE_CHECKING:
     import torch
+
+    from cascade_srn.encoder.pieces import Row
+    from cascade_srn.inference.ahead import SplitPool
 
 
 class Extractor:
@@ -356,6 +360,7 @@ class Extractor:
         overlaps: str | None = None,
         on_error: OnError = "raise",
         progress: bool = False,
+        workers: int = 0,
     ) -> Iterator[Any]:
         """Extract entities and relations from any number of texts.
 
@@ -374,6 +379,9 @@ class Extractor:
                 before it; "warn" skips it with a warning and "skip" without one. A function is called with the
                 :class:`.BadText`. It returns a document to yield instead, or None.
             progress: Show a progress bar on standard error.
+            workers: Number of processes that split and tokenize texts ahead of the model, with the same results. Two to
+                four keep a GPU busy that would wait for this process. A CPU has no use for them. More texts are read
+                ahead: about as many as two parts have.
 
         Yields:
             A document for each text, in order.
@@ -400,7 +408,9 @@ class Extractor:
         contexts: deque[Any] = deque()
         n_texts = len(texts) if isinstance(texts, Sized) else None
         given = split_pairs(texts, contexts) if as_tuples else iter(texts)
-        results: Iterator[Document | None] = self._stream(given, predictor, batch_words, policy)
+        require_range("workers", workers, 0)
+        pool = self._split_pool(workers, batch_words) if workers else None
+        results: Iterator[Document | None] = self._stream(given, predictor, batch_words, policy, pool)
         results = show_progress(results, n_texts) if progress else results
         return finish(results, contexts if as_tuples else None, labels)
 
@@ -410,25 +420,42 @@ class Extractor:
         predictor: Predictor,
         batch_words: int,
         policy: Callable[[BadText], Document | None],
+        pool: SplitPool | None,
     ) -> Iterator[Document | None]:
         """Yield a document for each text, or None if it is skipped."""
-        done = 0
-        for part in split_into_parts(self._documents(texts), batch_words):
-            good = [(at, outcome) for at, outcome in enumerate(part, done) if isinstance(outcome, Document)]
-            predicted = attempt(good, lambda documents: self._predict(documents, predictor))
-            for at, outcome in enumerate(part, done):
-                result = predicted.get(at, outcome)
-                yield policy(result) if isinstance(result, BadText) else result
-            done += len(part)
-            release_freed_memory()
+        rows: dict[int, list[Row]] = {} if pool is None else pool.rows
 
-    def _documents(self, texts: Iterator[str | Document]) -> Iterator[Outcome]:
-        """Split texts into sentences and words. A segmenter of the caller may raise any error."""
-        for position, text in enumerate(texts):
-            try:
-                yield self._document(text)
-            except Exception as error:
-                yield BadText(position, text, error)
+        def predict(numbered: Sequence[tuple[int, Document]]) -> list[Document]:
+            made = [rows.get(position) for position, _ in numbered]
+            return self._predict([document for _, document in numbered], predictor, rows=made)
+
+        done = 0
+        split = (self._split(*numbered) for numbered in enumerate(texts)) if pool is None else pool.run(texts)
+        # Closed here, so that no worker is left if the caller or the model stops.
+        with closing(split) as outcomes:
+            for part in split_into_parts(outcomes, batch_words):
+                good = [(at, outcome) for at, outcome in enumerate(part, done) if isinstance(outcome, Document)]
+                predicted = attempt(good, predict)
+                rows.clear()
+                for at, outcome in enumerate(part, done):
+                    result = predicted.get(at, outcome)
+                    yield policy(result) if isinstance(result, BadText) else result
+                done += len(part)
+                release_freed_memory()
+
+    def _split(self, position: int, text: str | Document) -> Outcome:
+        """Split a text into sentences and words. A segmenter of the caller may raise any error."""
+        try:
+            return self._document(text)
+        except Exception as error:
+            return BadText(position, text, error)
+
+    def _split_pool(self, n_workers: int, batch_words: int) -> SplitPool:
+        from cascade_srn.inference.ahead import SplitPool
+
+        # The pieces of a context depend on the sentences around it, and are made with the batches.
+        pieces = None if self.model.settings.encoder.context_words else self.model.collator.pieces
+        return SplitPool(n_workers, self.segmenter, pieces, self._split, batch_words)
 
     def relations(
         self,
@@ -569,11 +596,25 @@ class Extractor:
         return examples_of(documents, self.model.settings.encoder.context_words)
 
     def _predict(
-        self, documents: Sequence[Document], predictor: Predictor, *, given_entities: bool = False
+        self,
+        documents: Sequence[Document],
+        predictor: Predictor,
+        *,
+        given_entities: bool = False,
+        rows: Sequence[list[Row] | None] = (),
     ) -> list[Document]:
+        """Annotate documents. ``rows`` are those of their sentences, or None for a document without any."""
         refuse_forked(survives=self.model.survives_fork)
-        sentences = iter(predictor.predict(self.examples(documents), given_entities=given_entities))
-        return [Document(d.text, tuple(islice(sentences, len(d.sentences))), d.id, self.schema) for d in documents]
+        examples = [] if rows else self.examples(documents)
+        for document, made in zip(documents, rows, strict=False):
+            if made is None:
+                examples += self.examples([document])
+            else:
+                examples += [Example(sentence, row=row) for sentence, row in zip(document.sentences, made, strict=True)]
+        found = iter(predictor.predict(examples, given_entities=given_entities))
+        return [
+            Document.unchecked(d.text, tuple(islice(found, len(d.sentences))), d.id, self.schema) for d in documents
+        ]
 
     def _document(self, text: str | Document) -> Document:
         if not isinstance(text, str | Document):

@@ -158,15 +158,34 @@ class Sentence:
 
     def with_predictions(self, entities: Iterable[Span], triples: Iterable[Triple]) -> Sentence:
         """Do what :meth:`annotated` does, for annotations that a search found in this sentence and that are valid."""
-        # The checks of the constructor take longer than most steps of decoding.
+        return Sentence._unchecked(
+            self.words, self.offsets, tuple(entities), tuple(triples), self.escaped, source=self.source
+        )
+
+    @classmethod
+    def of_text(cls, text: str, offsets: Offsets) -> Sentence:
+        """Make a sentence from the offsets of its words in a text, which are valid."""
+        return cls._unchecked(tuple([text[start:end] for start, end in offsets]), offsets, source=text)
+
+    @staticmethod
+    def _unchecked(
+        words: tuple[str, ...],
+        offsets: Offsets,
+        entities: tuple[Span, ...] = (),
+        triples: tuple[Triple, ...] = (),
+        escaped: tuple[str, ...] = (),
+        *,
+        source: str,
+    ) -> Sentence:
+        """Make a sentence without the checks of the constructor, which take longer than most steps of decoding."""
         made = object.__new__(Sentence)
         set_field = object.__setattr__
-        set_field(made, "words", self.words)
-        set_field(made, "offsets", self.offsets)
-        set_field(made, "entities", tuple(entities))
-        set_field(made, "triples", tuple(triples))
-        set_field(made, "escaped", self.escaped)
-        set_field(made, "source", self.source)
+        set_field(made, "words", words)
+        set_field(made, "offsets", offsets)
+        set_field(made, "entities", entities)
+        set_field(made, "triples", triples)
+        set_field(made, "escaped", escaped)
+        set_field(made, "source", source)
         return made
 
     @property

@@ -212,7 +212,7 @@ class Document:
             >>> Document.from_text("Dr. Li can't.").sentences[0].words
             ('Dr.', 'Li', 'ca', "n't", '.')
         """
-        sentences = []
+        sentences, at, is_ordered = [], 0, True
         for number, words in enumerate((segment if segmenter is None else segmenter)(text)):
             offsets: Offsets = tuple([(start, end) for start, end in words])
             for start, end in offsets:
@@ -222,8 +222,20 @@ class Document:
                         f"outside the text ({len(text)} characters)",
                         "A segmenter must return half-open offsets within the text",
                     )
-            sentences.append(Sentence(tuple([text[start:end] for start, end in offsets]), offsets))
-        return cls(text, tuple(sentences), id)
+                is_ordered &= at <= start
+                at = end
+            sentences.append(Sentence.of_text(text, offsets))
+        # The constructor raises the error of words that are out of order.
+        return (cls.unchecked if is_ordered else cls)(text, tuple(sentences), id)
+
+    @classmethod
+    def unchecked(
+        cls, text: str, sentences: tuple[Sentence, ...], id: str = "", schema: Schema | None = None
+    ) -> Document:
+        """Make a document without the checks of the constructor, from sentences that are known to be of this text."""
+        made = object.__new__(cls)
+        made.__dict__.update(text=text, sentences=sentences, id=id, schema=schema, clusters=())
+        return made
 
     @classmethod
     def from_words(cls, sentences: Sequence[Sequence[str]], *, id: str = "") -> Document:

@@ -80,6 +80,10 @@ def extract(
     overlaps: Overlaps = None,
     constraints: Constraints = None,
     batch_words: BatchWords = 4096,
+    split_workers: Annotated[
+        int,
+        typer.Option(min=0, help="Processes that split and tokenize texts ahead of the model. For a GPU: 2 to 4."),
+    ] = 0,
     precision: PromisedPrecision = "auto",
     device: Device = "auto",
     strict: Strict = False,
@@ -148,6 +152,7 @@ def extract(
                 threshold=threshold or [],
                 labels=None if labels is None else split_names(labels),
                 batch_words=batch_words,
+                split_workers=split_workers,
                 strict=strict,
             )
     except BrokenPipeError:
@@ -191,6 +196,7 @@ def _run(
     threshold: list[str],
     labels: list[str] | None,
     batch_words: int,
+    split_workers: int,
     strict: bool,
 ) -> int:
     """Extract, write the results, and return the number of skipped texts."""
@@ -220,6 +226,7 @@ def _run(
                 labels=labels,
                 strict=strict,
                 languages=languages,
+                split_workers=split_workers,
                 tell=notes.tell,
                 progress=progress,
             )

@@ -191,11 +191,19 @@ class WordPieces:
 
     def rows(self, sentences: Sequence[Sequence[str]]) -> list[Row]:
         """Return the rows of sentences without markers and context. This is faster than one call for each."""
+        return self.cut_rows(*self.tokenize(sentences), list(map(len, sentences)))
+
+    def tokenize(self, sentences: Sequence[Sequence[str]]) -> tuple[Integers, Integers]:
+        """Return the pieces of all words of all sentences, concatenated, and the number of pieces of each word."""
         pieces = self.words.of_sentences(sentences)
-        joined, sizes = _flatten(pieces), np.fromiter(map(len, pieces), np.int64, len(pieces))
-        word_ends = np.cumsum([0, *map(len, sentences)])
+        return _flatten(pieces), np.fromiter(map(len, pieces), np.int64, len(pieces))
+
+    @staticmethod
+    def cut_rows(joined: Integers, sizes: Integers, n_words: Sequence[int]) -> list[Row]:
+        """Return the rows of sentences with these numbers of words from what :meth:`tokenize` returned."""
+        word_ends = np.cumsum([0, *n_words])
         piece_ends = np.concatenate(([0], np.cumsum(sizes)))[word_ends]
-        numbers = np.arange(max(map(len, sentences), default=0))
+        numbers = np.arange(max(n_words, default=0))
         numbers.flags.writeable = False
         return [
             Row(joined[piece:past_piece], sizes[word:past_word], numbers[: past_word - word], _EMPTY, _EMPTY)
@@ -214,7 +222,7 @@ class WordPieces:
         A word or marker costs one. Text with more than ``PIECES_PER_WORD`` pieces per word (URLs, base64, long
         compounds) costs by its pieces, because they determine the time and memory of the encoder.
         """
-        return max(len(row), -(-self.n_pieces(row) // PIECES_PER_WORD))
+        return max(len(row.sizes), -(-self.n_pieces(row) // PIECES_PER_WORD))
 
     def n_pieces(self, row: Row) -> int:
         """Return the number of pieces that the encoder reads for a row, context included."""
@@ -257,20 +265,22 @@ class WordPieces:
             passes = division.divide(sizes, self.room + special)
             empty = [_EMPTY] * (sum(n for n, _ in passes) - len(windows))
             ids, mask = self._pad_windows([*(windows[i] for i in order), *empty], max(width for _, width in passes))
-        n_items = max((len(row) for row in rows), default=0)
-        n_words = max((len(row.word_items) for row in rows), default=0)
-        word_items = np.zeros((len(rows), n_words), dtype=np.int64)
-        word_items[_positions([len(row.word_items) for row in rows])] = _concatenate([row.word_items for row in rows])
-        row_of_item, item = _positions([len(row) for row in rows])
+        # Not len(row), which calls a method.
+        item_lengths = np.array([len(row.sizes) for row in rows], dtype=np.int64)
+        word_lengths = np.array([len(row.word_items) for row in rows], dtype=np.int64)
+        n_items = int(item_lengths.max(initial=0))
+        word_items = np.zeros((len(rows), word_lengths.max(initial=0)), dtype=np.int64)
+        word_items[_positions(word_lengths)] = _concatenate([row.word_items for row in rows])
+        row_of_item, item = _positions(item_lengths)
         sizes = _concatenate([row.sizes for row in rows])
         return RowArrays(
             piece_ids=ids,
             piece_mask=mask,
             source=_window_begins(passes)[window] + offset + len(self.prefix),
             target=np.repeat(row_of_item * n_items + item, sizes),
-            item_lengths=np.array([len(row) for row in rows], dtype=np.int64),
+            item_lengths=item_lengths,
             word_items=word_items,
-            word_lengths=np.array([len(row.word_items) for row in rows], dtype=np.int64),
+            word_lengths=word_lengths,
             n_items=n_items,
             passes=tuple(passes),
         )

@@ -59,6 +59,15 @@ class TokenizedWords:
         self.by_form: dict[str, Pieces] = {}
         self._by_word: dict[str, Pieces] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the caches."""
+        return {**self.__dict__, "by_form": {}, "_by_word": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Prepare the tokenizer again, because a copy of one has lost that."""
+        self.__dict__.update(state)
+        _prepare_for_words(self.backend)
+
     def _tokenize(self, words: Sequence[str]) -> dict[str, Pieces]:
         """Return a mapping with the pieces of at least these words. New words are tokenized in one call."""
         cache = self.by_form

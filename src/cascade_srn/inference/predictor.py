@@ -253,9 +253,13 @@ class Predictor:
             yield group, rows
 
     def _plain_rows(self, examples: Sequence[Example]) -> list[Row]:
-        if any(example.left or example.right for example in examples):
-            return [self.collator.plain(example) for example in examples]
-        return self.collator.pieces.rows([example.sentence.words for example in examples])
+        others = [example for example in examples if example.row is None]
+        if any(example.left or example.right for example in others):
+            made = [self.collator.plain(example) for example in others]
+        else:
+            made = self.collator.pieces.rows([example.sentence.words for example in others])
+        following = iter(made)
+        return [next(following) if example.row is None else example.row for example in examples]
 
     def _search_settings(self) -> SearchSettings:
         thresholds, schema = self.thresholds, self.schema

@@ -45,6 +45,7 @@ class StreamOptions(TypedDict, total=False):
     overlaps: str | None
     on_error: OnError
     progress: bool
+    workers: int
 
 
 def error_policy(on_error: OnError) -> Callable[[BadText], Document | None]:
@@ -111,16 +112,16 @@ def _read_part(outcomes: Iterator[Outcome], n_words: int) -> tuple[list[Outcome]
 
 
 def attempt(
-    numbered: Sequence[tuple[int, Document]], predict: Callable[[Sequence[Document]], list[Document]]
+    numbered: Sequence[tuple[int, Document]], predict: Callable[[Sequence[tuple[int, Document]]], list[Document]]
 ) -> dict[int, Outcome]:
-    """Predict documents. If that fails, halve them until the documents that fail are isolated.
+    """Predict documents, given with their positions. If that fails, halve them until those that fail are isolated.
 
     Returns the annotated document, or the failure, by position.
     """
     if not numbered:
         return {}
     try:
-        predicted = predict([document for _, document in numbered])
+        predicted = predict(numbered)
     except Exception as error:
         if len(numbered) == 1:
             position, document = numbered[0]

@@ -27,6 +27,7 @@ class Example:
         sentence: The sentence. With ``soft`` labels, its entities are the input of turns 2 and 3, not targets.
         weight: Weight of the sentence in the loss.
         soft: Probabilities to learn instead of the annotations.
+        row: Row of the sentence without markers and context, if it was made ahead.
     """
 
     sentence: Sentence
@@ -34,6 +35,7 @@ class Example:
     right: tuple[str, ...] = ()
     weight: float = 1.0
     soft: SoftLabels | None = None
+    row: Row | None = None
 
 
 def examples_of(documents: Iterable[Document], context_words: int = 0) -> list[Example]:
@@ -49,7 +51,7 @@ def examples_of(documents: Iterable[Document], context_words: int = 0) -> list[E
 
 def contexts(sentences: Sequence[Sequence[str]], n_words: int) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     """Yield up to ``n_words`` words before and after each sentence of a document."""
-    words = [word for sentence in sentences for word in sentence]
+    words = [word for sentence in sentences for word in sentence] if n_words else []
     at = 0
     for sentence in sentences:
         left = words[max(0, at - n_words) : at]

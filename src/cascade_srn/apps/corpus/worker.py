@@ -109,7 +109,7 @@ class ShardWorker:
 
     def _predict(self, part: _Part, predictor: "Predictor") -> _Part:
         good = [(at, outcome) for at, (_, outcome) in enumerate(part) if not isinstance(outcome, BadText)]
-        predicted = isolate_failures(good, lambda documents: self._annotate(documents, predictor))
+        predicted = isolate_failures(good, lambda numbered: self._annotate([d for _, d in numbered], predictor))
         failed = [outcome for outcome in predicted.values() if isinstance(outcome, BadText)]
         if len(failed) > 1 and len(failed) == len(predicted) and not isinstance(failed[0].error, CascadeError):
             # All texts cannot be bad: the device or the process is in a state that only a new process ends.
@@ -120,7 +120,7 @@ class ShardWorker:
         from cascade_srn.types import Document
 
         sentences = iter(predictor.predict(self.extractor.examples(documents)))
-        return [Document(d.text, tuple(islice(sentences, len(d.sentences)))) for d in documents]
+        return [Document.unchecked(d.text, tuple(islice(sentences, len(d.sentences)))) for d in documents]
 
     def _prepare(self, shard: Shard) -> Generator[_Part, None, None]:
         """Yield the rows of a shard, split into words. A thread splits and tokenizes while the model runs."""

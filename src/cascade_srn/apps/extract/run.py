@@ -11,7 +11,7 @@ from typing import Any
 from cascade_srn.apps.extract.table_output import Writer
 from cascade_srn.errors import CascadeError, DataError, describe_error
 from cascade_srn.extractor import Extractor
-from cascade_srn.inference.streaming import BadText
+from cascade_srn.inference.streaming import BadText, StreamOptions
 from cascade_srn.inference.thresholds import ThresholdsLike
 from cascade_srn.inputs.sources import Text, Unreadable
 from cascade_srn.runs.display import ProgressRow, duration, show_progress
@@ -59,6 +59,7 @@ def extract_all(
     labels: Sequence[str] | None = None,
     strict: bool = False,
     languages: Sequence[str] = (),
+    split_workers: int = 0,
     tell: Callable[[str], None] = lambda sentence: None,
     progress: Callable[[ExtractionTotals], None] = lambda totals: None,
 ) -> ExtractionTotals:
@@ -67,12 +68,19 @@ def extract_all(
     Texts that cannot be read, split, extracted from or written are reported and counted. If the work ends early for any
     reason, the writer keeps the documents so far, and their place is reported. With ``strict``, the first bad text
     raises an error, after the documents before it are written. ``languages`` are those of the model: a text in another
-    one is noted.
+    one is noted. ``split_workers`` processes split and tokenize texts ahead.
     """
     totals = ExtractionTotals()
     run = _ExtractionRun(totals, tell, strict, LanguageCheck(languages))
     try:
-        for document in run.extract(extractor, sources, batch_words, thresholds, labels):
+        options: StreamOptions = {
+            "batch_words": batch_words,
+            "thresholds": thresholds,
+            "labels": labels,
+            "workers": split_workers,
+            "on_error": run.skip,
+        }
+        for document in run.extract(extractor, sources, options):
             run.write(writer, document)
             progress(totals)
         if not totals.documents:
@@ -112,45 +120,28 @@ class _ExtractionRun:
         self._fields: Mapping[str, Any] = {}
 
     def extract(
-        self,
-        extractor: Extractor,
-        sources: Iterable[Text | Unreadable],
-        batch_words: int,
-        thresholds: ThresholdsLike | None,
-        labels: Sequence[str] | None,
+        self, extractor: Extractor, sources: Iterable[Text | Unreadable], options: StreamOptions
     ) -> Iterator[Document]:
         # Unreadable sources pass through the stream as bad texts, so that they are reported in order.
-        items: Iterator[Any] = self._prepare(extractor, sources)
-        for document in extractor.stream(
-            items, batch_words=batch_words, thresholds=thresholds, labels=labels, on_error=self._skip
-        ):
+        items: Iterator[Any] = self._begin(sources)
+        for document in extractor.stream(items, **options):
             source = self._in_progress.popleft()
             assert isinstance(source, Text)
+            if not isinstance(source.text, Document):
+                document = Document.unchecked(document.text, document.sentences, source.id, document.schema)
             self.totals.position, self._place, self._fields = source.position, source.place, source.fields
             words = (word for sentence in document.sentences for word in sentence.words)
             if note := self.language.note(source.place, words):
                 self.tell(note)
             yield document
 
-    def _prepare(self, extractor: Extractor, sources: Iterable[Text | Unreadable]) -> Iterator[Document | Unreadable]:
+    def _begin(self, sources: Iterable[Text | Unreadable]) -> Iterator[str | Document | Unreadable]:
         for source in sources:
             self._in_progress.append(source)
-            if isinstance(source, Unreadable):
-                yield source
-            elif isinstance(source.text, Document):
-                yield source.text
-            else:
-                yield self._split(extractor, source, source.text)
+            yield source if isinstance(source, Unreadable) else source.text
 
-    def _split(self, extractor: Extractor, source: Text, text: str) -> Document | Unreadable:
-        try:
-            return Document.from_text(text, id=source.id, segmenter=extractor.segmenter)
-        except Exception as error:  # a custom segmenter can raise anything
-            unreadable = Unreadable(_at(source.place, error), source.position)
-            self._in_progress[-1] = unreadable
-            return unreadable
-
-    def _skip(self, bad: BadText) -> None:
+    def skip(self, bad: BadText) -> None:
+        """Report a bad text."""
         source = self._in_progress.popleft()
         self.totals.position = source.position
         self._report(source.error if isinstance(source, Unreadable) else _at(source.place, bad.error), bad.error)
