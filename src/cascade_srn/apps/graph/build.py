@@ -244,8 +244,7 @@ def _resolve_change(earlier: Earlier, settings: GraphSettings) -> Change | None:
     try:
         tables = {name: earlier.tables[name] for name in ("surfaces", "keys", "tokens")} | {"local": earlier.local}
         for name, table in tables.items():
-            connection.register(f"given_{name}", table)
-            connection.execute(f"CREATE TABLE {name} AS SELECT * FROM given_{name}")
+            connection.register(name, table)
         change = Resolver(connection, earlier.tables["keys"], settings, earlier.texts).run(earlier.difference)
     finally:
         connection.close()

@@ -218,7 +218,8 @@ def flag_edges(edges: pyarrow.Table, acyclic: Collection[str]) -> tuple[pyarrow.
     """
     networkx, np, pa = load_library("networkx"), load_library("numpy"), load_library("pyarrow")
     flags = np.full(edges.num_rows, "", dtype=object)
-    labels, codes = _encode(edges["label"])
+    values, codes = _encode(edges["label"])
+    labels = values.to_pylist()
     heads, tails = _encode_ends(edges)
     for label in sorted(set(acyclic) & set(labels)):
         rows = _on_cycles(np.flatnonzero(codes == labels.index(label)), heads, tails)
@@ -282,9 +283,9 @@ def _on_cycles(rows: Any, heads: Any, tails: Any) -> Any:
         rows = left
 
 
-def _encode(column: pyarrow.ChunkedArray) -> tuple[list[str], Any]:
+def _encode(column: pyarrow.ChunkedArray) -> tuple[Any, Any]:
     encoded = column.combine_chunks().dictionary_encode()
-    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False)
+    return encoded.dictionary, encoded.indices.to_numpy(zero_copy_only=False)
 
 
 def _encode_ends(edges: pyarrow.Table) -> tuple[Any, Any]:

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from cascade_srn.config import Settings, require_range
 
 NODE = "node, name, label, n_mentions, n_documents, degree, first_date, last_date"
-EDGE = 'edge, head, label, tail, n, n_documents, best_score, mean_score, first_date, last_date, "symmetric", flag'
+COUNTS = "n, n_documents, best_score, mean_score, first_date, last_date"
+EDGE = f'edge, head, label, tail, {COUNTS}, "symmetric", flag'
 BEST = "n_documents DESC, n DESC, best_score DESC NULLS LAST, edge"
 # Ends of an edge are compared with each other and not with the parameter: DuckDB only uses the index of a column if it
 # is the only one with a constant.
-INCIDENT = f"""
-    SELECT tail AS other, {EDGE} FROM edges WHERE head = $node
-    UNION ALL SELECT head AS other, {EDGE} FROM edges WHERE tail = $node AND head <> tail"""
+_INCIDENT = f"""
+    SELECT head AS node, tail AS other, {EDGE} FROM edges WHERE head IN ({{0}})
+    UNION ALL SELECT tail AS node, head AS other, {EDGE} FROM edges WHERE tail IN ({{0}}) AND head <> tail"""
+INCIDENT = _INCIDENT.format("$node")
 YEAR = "TRY_CAST(regexp_extract(date, '^\\d{4}') AS INTEGER) AS year"
 # Case, accents and hyphens do not matter in a search.
 FOLD = "trim(regexp_replace(lower(strip_accents({})), '[\\s‐‑‒–-]+', ' ', 'g'))"
@@ -63,7 +65,9 @@ _RANKED = """ranked AS MATERIALIZED (
             FROM counted JOIN nodes USING (node))"""
 
 
-def choose_edges(filters: Filters, more: str = "", *, by_year: bool = False, name: str = "chosen") -> str:
+def choose_edges(
+    filters: Filters, more: str = "", *, by_year: bool = False, name: str = "chosen", columns: str = EDGE
+) -> str:
     """Return common table expressions up to ``chosen``: the edges in ``found`` that pass the filters.
 
     Entity types are not checked. Joins are materialized before conditions, since DuckDB would otherwise apply the
@@ -74,10 +78,11 @@ def choose_edges(filters: Filters, more: str = "", *, by_year: bool = False, nam
         more: Further columns of ``found``, each with a comma after it.
         by_year: Count the evidence of each year by itself, as column ``year``.
         name: Another name than ``chosen``.
+        columns: The columns of an edge that ``found`` has.
     """
     condition = passes(filters)
     if filters.years is None and not by_year:
-        return f"{name} AS MATERIALIZED (SELECT {more}{EDGE} FROM found WHERE {condition})"
+        return f"{name} AS MATERIALIZED (SELECT {more}{columns} FROM found WHERE {condition})"
     year = "year, " if by_year else ""
     # Counting rows of documents is faster than count(DISTINCT document), and numbers of edges are grouped faster than
     # their columns.
@@ -96,13 +101,19 @@ def choose_edges(filters: Filters, more: str = "", *, by_year: bool = False, nam
                 max(last_date) AS last_date
             FROM by_document GROUP BY ALL),
         {name} AS MATERIALIZED (
-            SELECT {year}{more}{EDGE} FROM counted_edges
-            JOIN (SELECT {more}edge, head, label, tail, "symmetric", flag FROM found) USING (edge) WHERE {condition})"""
+            SELECT {year}{more}{columns} FROM counted_edges
+            JOIN (SELECT * EXCLUDE ({COUNTS}) FROM found) USING (edge) WHERE {condition})"""
 
 
 def passes(filters: Filters) -> str:
     """Return a condition that an edge passes filters, without those of types and years."""
     return f"n >= $min_count AND {min_score('best_score')} AND {one_of('label', filters.relations)}"
+
+
+def edges_of(nodes: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Return a query of the edges of nodes, with columns ``node`` and ``other``, and its values."""
+    values = {f"n{number}": node for number, node in enumerate(nodes)}
+    return _INCIDENT.format(", ".join(f"${name}" for name in values)), values
 
 
 def count_related(direction: str, filters: Filters) -> str:

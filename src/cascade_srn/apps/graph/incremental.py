@@ -13,14 +13,14 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from cascade_srn.apps.graph.acronyms import expand, short_words, split_own_acronym
 from cascade_srn.apps.graph.forest import Forest, Key
 from cascade_srn.apps.graph.normalise import normalise, singular, squeeze
 from cascade_srn.apps.graph.resolve import Resolution, Surface, Texts, make_keys, merge_keys
-from cascade_srn.apps.graph.rules import Words, plain_words, respell, turn_words, without_head
+from cascade_srn.apps.graph.rules import Words, group_words, plain_words, respell, turn_words, without_head
 from cascade_srn.apps.graph.settings import GraphSettings
 from cascade_srn.apps.graph.tables import load_library, make_schema
 
@@ -55,12 +55,19 @@ def make_table(name: str, rows: Iterable[Sequence[Any]]) -> pyarrow.Table:
 
 def key_row(number: int, key: Key, root: int, step: str, long: str | None, long_form: Callable[[str], Any]) -> Any:
     """Return the row of a key in the state."""
-    own = split_own_acronym(key) if key.n else None
-    expanded = expand(key, long_form)[0] if key.n and own is None else ""
-    shorts = " ".join(map(normalise, short_words(key))) if key.n else ""
-    texts = (squeeze(key.text), plain_words(key), without_head(key), own[0] if own else "", turn_words(key), expanded)
-    links = (text or None for text in (*texts, shorts))
+    *texts, own, turned, shorts = _links(key.text, key.name, key.n > 0)
+    expanded = expand(key, long_form)[0] if shorts and not own else ""
+    links = (text or None for text in (*texts, own, turned, expanded, shorts))
     return number, key.text, key.label, key.name, key.main_label, key.n, root, step, long, *links
+
+
+@lru_cache(maxsize=1 << 14)  # a change asks for the same keys several times
+def _links(text: str, name: str, is_used: bool) -> tuple[str, ...]:
+    """Return the texts that a key looks up, but the one with expanded acronyms, and the acronyms among its words."""
+    key = Key(text, "", name)
+    own = split_own_acronym(key) if is_used else None
+    shorts = " ".join(map(normalise, short_words(key))) if is_used else ""
+    return squeeze(text), plain_words(key), without_head(key), own[0] if own else "", turn_words(key), shorts
 
 
 @dataclass
@@ -130,6 +137,7 @@ class Resolver:
         self._before = Words({}, Counter(), Counter())
         for word, n, names in tokens:
             self._before.counts[word], self._before.names[word] = n, names
+        self._groups = group_words(self._before.counts) if settings.fuzzy else None
         self._known_tokens: set[str] = set()
         self._known_variants: dict[str, tuple[str, ...]] = {}
         self._labels = [""]
@@ -276,7 +284,9 @@ class Resolver:
             return {}
         tokens = {token for key in keys for token in key.text.split(" ")}
         if not tokens <= self._known_tokens:
-            words = Words({}, Counter(dict.fromkeys((*self._before.counts, *tokens), 1)), Counter())
+            group_words(tokens - self._known_tokens - self._before.counts.keys(), self._groups)
+            counts = Counter(dict.fromkeys((*self._before.counts, *tokens), 1))
+            words = Words({}, counts, Counter(), self._groups)
             self._known_variants = words.find_variants(tokens | self._known_tokens)
             self._known_tokens |= tokens
         return self._known_variants
@@ -294,7 +304,7 @@ class Resolver:
 
     def _count(self, forest: Forest, affected: set[_Id]) -> Words:
         """Return the words of all keys after the change."""
-        words = Words(self._texts.words, self._before.counts.copy(), self._before.names.copy())
+        words = Words(self._texts.words, self._before.counts.copy(), self._before.names.copy(), self._groups)
         for one in affected:
             if (row := self._rows.get(one)) is not None:
                 words.add(Key(*one, row["name"], "", row["n"]), -1)
@@ -362,11 +372,13 @@ class Resolver:
             for s in self._mentions
             if (s.text, s.label) in self._changed_surfaces
         ]
-        self._register(gone=self._changed_surfaces, ids=affected)
-        self._connection.register("old_keys", load_library("pyarrow").table({"key": sorted(old)}))
-        tables = {}
+        pa, np = load_library("pyarrow"), load_library("numpy")
+        self._register(gone=self._changed_surfaces)
+        self._connection.register("old_keys", pa.table({"key": sorted(old)}))
+        is_kept = np.ones(self._keys.num_rows, dtype=bool)
+        is_kept[self._positions[sorted(old)]] = False
+        tables = {"keys": pa.concat_tables([self._keys.filter(pa.array(is_kept)), make_table("keys", rows)])}
         for name, kept, new in (
-            ("keys", "SELECT * FROM keys ANTI JOIN ids USING (text, label)", rows),
             ("surfaces", "SELECT * FROM surfaces ANTI JOIN gone USING (text, label)", changed),
             ("local", "SELECT * FROM local ANTI JOIN old_keys USING (key)", local),
         ):

@@ -154,13 +154,9 @@ def number_documents(tables: dict[str, pyarrow.Table]) -> tuple[dict[str, pyarro
     Returns:
         The tables, and the new number of each document.
     """
-    np, pc, pa = load_library("numpy"), load_library("pyarrow.compute"), load_library("pyarrow")
-    documents = tables["documents"]
-    order = pc.sort_indices(documents, [(name, "ascending") for name in ("document_id", "shard", "input", "row")])
-    place = np.empty(len(order), dtype=np.int64)
-    place[order.to_numpy()] = np.arange(len(order))
-    numbers = pa.array(range(len(order)), pa.int64())
-    found = {"documents": documents.take(order).add_column(0, "document", numbers)}
+    np, pa = load_library("numpy"), load_library("pyarrow")
+    documents, place = order_documents(tables["documents"])
+    found = {"documents": documents}
     for name, table in tables.items():
         if name != "documents":
             moved = place[table["document"].to_numpy()]
@@ -168,6 +164,15 @@ def number_documents(tables: dict[str, pyarrow.Table]) -> tuple[dict[str, pyarro
             rows = pa.array(np.lexsort((table.column(1).to_numpy(), moved)))
             found[name] = table.set_column(0, "document", pa.array(moved, pa.int64())).combine_chunks().take(rows)
     return found, place
+
+
+def order_documents(documents: pyarrow.Table) -> tuple[pyarrow.Table, Any]:
+    """Return documents in their order, with their numbers, and the number of each."""
+    np, pc, pa = load_library("numpy"), load_library("pyarrow.compute"), load_library("pyarrow")
+    order = pc.sort_indices(documents, [(name, "ascending") for name in ("document_id", "shard", "input", "row")])
+    place = np.empty(len(order), dtype=np.int64)
+    place[order.to_numpy()] = np.arange(len(order))
+    return documents.take(order).add_column(0, "document", pa.array(np.arange(len(order)), pa.int64())), place
 
 
 class _Collector:

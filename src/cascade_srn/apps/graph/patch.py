@@ -19,7 +19,7 @@ from cascade_srn.apps.graph.load import Extracted
 from cascade_srn.apps.graph.reader import FORMS
 from cascade_srn.apps.graph.resolve import Texts
 from cascade_srn.apps.graph.settings import GraphSettings
-from cascade_srn.apps.graph.tables import INDEXES, STEPS, load_library, table_schema
+from cascade_srn.apps.graph.tables import INDEXES, STEPS, load_library, splice, table_schema
 
 if TYPE_CHECKING:
     import duckdb
@@ -225,13 +225,11 @@ class Patch:
         tables = {"nodes": described.take(_array(order, "int64"))}
         rows, added = old["mentions"], self.new["mentions"]
         documents = rows["document"].to_numpy()
-        keep = ~self._gone[documents]
-        keys = [
-            (old_rank[self._mention_nodes], ranks(added["node"])),
-            (numbers[documents], added["document"].to_numpy()),
-            (rows["entity"].to_numpy(), added["entity"].to_numpy()),
+        keys: list[tuple[str | None, Any, Any]] = [
+            (None, old_rank[self._mention_nodes], ranks(added["node"])),
+            ("document", numbers[documents], added["document"].to_numpy()),
         ]
-        tables["mentions"] = _splice(rows, keep, added, keys, {"document": 1})
+        tables["mentions"] = splice(rows, ~self._gone[documents], added, keys)
         tables["edges"], self.edge_numbers, new_numbers = self._merge_edges(ranks, old_rank, connection)
         self.new["evidence"] = self.new["evidence"].set_column(
             0, "edge", pa.array(new_numbers[self.new["evidence"]["edge"].to_numpy()], pa.int64())
@@ -239,11 +237,10 @@ class Patch:
         rows, added = old["evidence"], self.new["evidence"]
         documents = rows["document"].to_numpy()
         keys = [
-            (self.edge_numbers[rows["edge"].to_numpy()], added["edge"].to_numpy()),
-            (numbers[documents], added["document"].to_numpy()),
-            (rows["relation"].to_numpy(), added["relation"].to_numpy()),
+            ("edge", self.edge_numbers[rows["edge"].to_numpy()], added["edge"].to_numpy()),
+            ("document", numbers[documents], added["document"].to_numpy()),
         ]
-        tables["evidence"] = _splice(rows, ~self._gone[documents], added, keys, {"edge": 0, "document": 1})
+        tables["evidence"] = splice(rows, ~self._gone[documents], added, keys)
         tables["merges"] = self._merge_merges(merges)
         tables["documents"] = self._extracted.tables["documents"].select(table_schema("documents").names)
         return tables
@@ -425,21 +422,6 @@ def make_merges(rows: Iterable[tuple[Any, ...]]) -> pyarrow.Table:
 def edges_of(tables: Mapping[str, pyarrow.Table]) -> Any:
     """Return the numbers of the edges."""
     return tables["edges"]["edge"].to_numpy()
-
-
-def _splice(
-    old: pyarrow.Table, keep: Any, new: pyarrow.Table, keys: list[tuple[Any, Any]], columns: Mapping[str, int]
-) -> pyarrow.Table:
-    """Return rows of two tables in the order of keys, with some columns replaced by keys."""
-    np, pa = load_library("numpy"), load_library("pyarrow")
-    rows = np.concatenate([np.flatnonzero(keep), old.num_rows + np.arange(new.num_rows)])
-    values = [np.concatenate(pair)[rows] for pair in keys]
-    order = np.lexsort(values[::-1])
-    table = pa.concat_tables([old, new]).combine_chunks().take(pa.array(rows[order]))
-    for name, key in columns.items():
-        place = table.column_names.index(name)
-        table = table.set_column(place, name, pa.array(values[key][order], pa.int64()))
-    return table
 
 
 def _select(extracted: Extracted, chosen: Any) -> dict[str, pyarrow.Table]:

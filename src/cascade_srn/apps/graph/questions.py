@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cascade_srn.apps.graph.filters import (
     BEST,
+    COUNTS,
     EDGE,
     INCIDENT,
     NO_FILTERS,
@@ -23,6 +24,7 @@ from cascade_srn.apps.graph.filters import (
     choose_edges,
     count_mentions,
     count_related,
+    edges_of,
     one_of,
     passes,
 )
@@ -171,7 +173,7 @@ class Graph(GraphReader):
         """
         node = self.resolve(node)
         self.check_labels(filters)
-        rows = self.with_names(self._incident(node, filters, limit))
+        rows = self.with_names([without(row, "node") for row in self._incident([node], filters, limit)])
         for row in rows:
             end = "tail" if row["head"] == node else "head"
             row |= {"neighbour": row[end], "neighbour_name": row[f"{end}_name"], "neighbour_label": row[f"{end}_label"]}
@@ -194,12 +196,14 @@ class Graph(GraphReader):
         self.check_labels(filters)
         centres = list(dict.fromkeys(centres))
         self.get_nodes(centres)
+        by_centre: dict[str, list[Row]] = {centre: [] for centre in centres}
+        for row in self._incident(centres, filters, limit):
+            by_centre[row["node"]].append(row)
         edges: dict[int, Row] = {}
         totals = []
-        for centre in centres:
-            found = self._incident(centre, filters, limit)
+        for centre, found in by_centre.items():
             totals.append({"node": centre, "n_edges": found[0]["total"] if found else 0, "n_shown": len(found)})
-            edges |= {row["edge"]: without(row, "total") for row in found}
+            edges |= {row["edge"]: without(row, "node", "total") for row in found}
         ends = dict.fromkeys(end for edge in edges.values() for end in (edge["head"], edge["tail"]))
         names = list(dict.fromkeys([*centres, *ends]))
         for row in self._inner_edges(names, filters):
@@ -268,18 +272,29 @@ class Graph(GraphReader):
             for first, second in (("head", "tail"), ("tail", "head"))
         )
         year = "year, " if by_year else ""
-        best_of_year = f"QUALIFY row_number() OVER (PARTITION BY year ORDER BY {BEST}) <= {limit or NO_LIMIT}"
+        columns = f"edge, label, {COUNTS}"
+        ends_of = "CASE WHEN turned THEN t ELSE h END AS head, CASE WHEN turned THEN h ELSE t END AS tail"
+        best = f"SELECT * FROM chosen ORDER BY {BEST} LIMIT {limit or NO_LIMIT}"
+        if by_year:  # only rows that fewer rows than the limit precede in the number of documents are sorted
+            best = f"""
+                SELECT * EXCLUDE above FROM chosen JOIN (
+                    SELECT year, n_documents,
+                        sum(count(*)) OVER (PARTITION BY year ORDER BY n_documents DESC) - count(*) AS above
+                    FROM chosen GROUP BY year, n_documents) USING (year, n_documents)
+                WHERE above < {limit or NO_LIMIT}
+                QUALIFY row_number() OVER (PARTITION BY year ORDER BY {BEST}) <= {limit or NO_LIMIT}"""
         rows: list[Row] = []
         for near in nears:
             rows = self.select(
                 f"""WITH {given}near AS {"" if near == edges else "MATERIALIZED"} ({near}), found AS MATERIALIZED (
-                    SELECT head AS "from", tail AS "to", {EDGE} FROM near WHERE {straight}
-                    UNION ALL SELECT tail AS "from", head AS "to", {EDGE} FROM near
+                    SELECT false AS turned, {columns} FROM near WHERE {straight}
+                    UNION ALL SELECT true AS turned, {columns} FROM near
                     WHERE "symmetric" AND {turned} AND NOT ({straight})),
-                {choose_edges(filters, '"from", "to", ', by_year=by_year)}
-                SELECT {year}* EXCLUDE ({year}"from", "to", head, tail), "from" AS head, "to" AS tail FROM chosen
-                {best_of_year if by_year else ""}
-                ORDER BY {year}{BEST} LIMIT {NO_LIMIT if by_year or limit is None else limit}""",
+                {choose_edges(filters, "turned, ", by_year=by_year, columns=columns)},
+                best AS MATERIALIZED ({best})
+                SELECT {year}{columns}, "symmetric", flag, {ends_of}
+                FROM best JOIN (SELECT edge, head AS h, tail AS t, "symmetric", flag FROM near) USING (edge)
+                ORDER BY {year}{BEST}""",
                 **values,
             )
             if len(rows) == limit:
@@ -430,18 +445,23 @@ class Graph(GraphReader):
             )
         return self.years
 
-    def _incident(self, node: str, filters: Filters, limit: int | None) -> list[Row]:
+    def _incident(self, nodes: Sequence[str], filters: Filters, limit: int | None) -> list[Row]:
+        """Return the best edges of each node, as column ``node``, with the ``total`` number of its edges."""
+        if not nodes:
+            return []
         if limit is not None:
             require_range("limit", limit, 1)
         ends = "SELECT *, NULL AS type FROM chosen"
         if filters.types:
             ends = "SELECT chosen.*, nodes.label AS type FROM chosen JOIN nodes ON nodes.node = other"
+        incident, values = edges_of(nodes)
         return self.select(
-            f"""WITH found AS MATERIALIZED ({INCIDENT}), {choose_edges(filters, "other, ")},
+            f"""WITH found AS MATERIALIZED ({incident}), {choose_edges(filters, "node, other, ")},
             ends AS MATERIALIZED ({ends})
-            SELECT * EXCLUDE (other, type), count(*) OVER () AS total FROM ends WHERE {one_of("type", filters.types)}
-            ORDER BY {BEST} LIMIT {limit or NO_LIMIT}""",
-            node=node,
+            SELECT * EXCLUDE (other, type), count(*) OVER (PARTITION BY node) AS total FROM ends
+            WHERE {one_of("type", filters.types)}
+            QUALIFY row_number() OVER (PARTITION BY node ORDER BY {BEST}) <= {limit or NO_LIMIT} ORDER BY {BEST}""",
+            **values,
             min_score=filters.min_score,
             min_count=filters.min_count,
         )

@@ -242,12 +242,20 @@ class Words:
         in_text: How often words in lower case occur in the text of the documents.
         counts: Number of mentions by word of the keys.
         names: Number of mentions in which the word is written as a name.
+        groups: Words that share a deletion, of these words and others. They are found if not given.
     """
 
-    def __init__(self, in_text: Mapping[str, int], counts: Counter[str], names: Counter[str]) -> None:
+    def __init__(
+        self,
+        in_text: Mapping[str, int],
+        counts: Counter[str],
+        names: Counter[str],
+        groups: Mapping[str, Collection[str]] | None = None,
+    ) -> None:
         self.in_text = in_text
         self.counts = counts
         self.names = names
+        self._groups = groups
 
     @classmethod
     def collect(cls, forest: Forest, in_text: Mapping[str, int]) -> Words:
@@ -268,15 +276,14 @@ class Words:
     def find_variants(self, wanted: Iterable[str]) -> dict[str, tuple[str, ...]]:
         """Return, for each of some words, those that differ in one letter, or in two that are exchanged or replaced."""
         needed = {word for word in set(wanted) if _is_compared(word)}
-        whole = 2 * len(needed) > len(self.counts)
-        deleted = None if whole else {shorter for word in needed for shorter in _delete(word)}
-        groups: defaultdict[str, list[str]] = defaultdict(list)
-        for word in sorted(word for word, count in self.counts.items() if count and _is_compared(word)):
-            for shorter in _delete(word) if deleted is None else deleted & _delete(word):
-                groups[shorter].append(word)
+        groups = group_words(self.counts) if self._groups is None else self._groups
+        shared: Iterable[str] = groups
+        if 2 * len(needed) < len(self.counts):
+            shared = {shorter for word in needed for shorter in _delete(word) if shorter in groups}
         distance = load_library("rapidfuzz.distance").OSA.distance
         found: defaultdict[str, set[str]] = defaultdict(set)
-        for members in groups.values():
+        for shorter in shared:
+            members = sorted(word for word in groups[shorter] if self.counts[word]) if len(groups[shorter]) > 1 else []
             for first, second in combinations(members[:MAX_GROUP], 2):
                 if distance(first, second, score_cutoff=1) <= 1:
                     found[first].add(second)
@@ -285,12 +292,9 @@ class Words:
 
     def fills_a_group(self, changed: Iterable[str]) -> bool:
         """Return whether a group of words that share a deletion is too large to compare all of its words."""
+        groups = group_words(self.counts) if self._groups is None else self._groups
         deleted = {shorter for word in changed if _is_compared(word) for shorter in _delete(word)}
-        sizes: Counter[str] = Counter()
-        for word in self.counts:
-            if _is_compared(word):
-                sizes.update(deleted.intersection(_delete(word)))
-        return max(sizes.values(), default=0) >= MAX_GROUP
+        return any(len(groups.get(shorter, ())) >= MAX_GROUP for shorter in deleted)
 
     def refuse(self, first: str, second: str) -> str:
         """Return the rule that keeps two names apart that differ in one word; empty if none does."""
@@ -320,6 +324,15 @@ class Words:
         return max(self.counts[word], self.in_text.get(word, 0) + self.in_text.get(f"{word}s", 0))
 
 
+def group_words(words: Iterable[str], groups: defaultdict[str, list[str]] | None = None) -> defaultdict[str, list[str]]:
+    """Return the words that share a deletion, by what is left; in a mapping to which they are added, if given."""
+    found = defaultdict(list) if groups is None else groups
+    for word in filter(_is_compared, words):
+        for shorter in _delete(word):
+            found[shorter].append(word)
+    return found
+
+
 def numbers_of(text: str) -> list[str]:
     """Return the numbers of a text, also Roman ones."""
     return _NUMBER.findall(text)
@@ -343,6 +356,7 @@ def is_misspelling(one: Key, other: Key) -> bool:
     return bool(load_library("rapidfuzz.distance").OSA.distance(*pairs[0], score_cutoff=1) <= 1)
 
 
+@lru_cache(maxsize=1 << 16)  # a change compares the words as they were, and as they are
 def _refuse_affixes(one: str, other: str) -> str:
     if one[:2] != other[:2] or _are_opposite(one, other):
         return "prefix"
@@ -353,10 +367,9 @@ def _is_compared(word: str) -> bool:
     return len(word) >= MIN_LETTERS and word.isalpha()
 
 
-@lru_cache(maxsize=1 << 16)  # a change asks for the same words several times
-def _delete(word: str) -> frozenset[str]:
+def _delete(word: str) -> set[str]:
     """Return a word, and the word without each of its letters."""
-    return frozenset([word, *[word[:at] + word[at + 1 :] for at in range(len(word))]])
+    return {word, *[word[:at] + word[at + 1 :] for at in range(len(word))]}
 
 
 def _is_name(word: str) -> bool:

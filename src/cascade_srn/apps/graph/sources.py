@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cascade_srn.apps.graph.incremental import COLUMNS
-from cascade_srn.apps.graph.load import Extracted, number_documents, with_status
+from cascade_srn.apps.graph.load import Extracted, order_documents, with_status
 from cascade_srn.apps.graph.settings import GraphSettings
 from cascade_srn.apps.graph.store import read_record
-from cascade_srn.apps.graph.tables import load_library
+from cascade_srn.apps.graph.tables import load_library, read_table, splice, write_table
 from cascade_srn.errors import DataError
 from cascade_srn.formats.files import read_stored_json
 from cascade_srn.version import __version__
@@ -47,15 +47,14 @@ class Sources:
 
     def write(self, folder: Path, state: Mapping[str, pyarrow.Table]) -> None:
         """Write what the tables of the graph lack to the folder of the graph, with the state of the resolution."""
-        parquet = load_library("pyarrow.parquet")
         (folder / FOLDER).mkdir()
         tables = {name: self.extracted.tables[name] for name in _PARTS}
         tables["documents"] = self.extracted.tables["documents"].select(["version"])
         for name, table in tables.items():
-            parquet.write_table(table.combine_chunks(), folder / FOLDER / f"{name}.parquet", compression="zstd")
+            write_table(table, folder / FOLDER / f"{name}.parquet", "lz4")
         (folder / STATE).mkdir()
         for name, table in state.items():
-            parquet.write_table(table, folder / STATE / f"{name}.parquet", compression="zstd")
+            write_table(table, folder / STATE / f"{name}.parquet", "lz4")
         content = {"settings": self.settings.to_dict(), "follows": self.follows}
         text = json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
         (folder / FOLDER / _SETTINGS).write_text(text, encoding="utf-8")
@@ -78,14 +77,14 @@ def read_sources(folder: str | Path) -> Sources:
     path = Path(folder) / FOLDER
     if not path.is_dir():
         raise DataError(f"{folder} has no sources, so that it cannot be changed", "Build the graph again")
-    pa, parquet = load_library("pyarrow"), load_library("pyarrow.parquet")
+    pa = load_library("pyarrow")
     content = read_stored_json(path / _SETTINGS, "Build the graph again")
     try:
         settings = GraphSettings.from_dict(content["settings"], str(path / _SETTINGS))
-        tables = {name: parquet.read_table(path / f"{name}.parquet") for name in _PARTS}
+        tables = {name: read_table(path / f"{name}.parquet") for name in _PARTS}
         tables["relations"] = with_status(tables["relations"])
-        documents = parquet.read_table(Path(folder) / "documents.parquet")
-        version = parquet.read_table(path / "documents.parquet")["version"]
+        documents = read_table(Path(folder) / "documents.parquet")
+        version = read_table(path / "documents.parquet")["version"]
         tables["documents"] = documents.append_column("version", version)
     except (OSError, KeyError, TypeError, pa.ArrowException) as error:
         raise DataError(f"{path} is damaged ({error})", "Build the graph again") from error
@@ -100,12 +99,11 @@ def read_sources(folder: str | Path) -> Sources:
 
 def read_state(folder: str | Path, record: Mapping[str, Any]) -> dict[str, pyarrow.Table] | None:
     """Return the tables of the state and of the graph; None if another version has written them."""
-    parquet = load_library("pyarrow.parquet")
     if record.get("cascade_srn") != __version__ or not (Path(folder) / STATE).is_dir():
         return None
     paths = [Path(folder) / STATE / f"{name}.parquet" for name in COLUMNS]
     paths += [Path(folder) / f"{name}.parquet" for name in ("nodes", "mentions", "edges", "evidence", "merges")]
-    return {path.stem: parquet.read_table(path) for path in paths}
+    return {path.stem: read_table(path) for path in paths}
 
 
 def combine(old: Extracted, kept: Sequence[bool], new: Extracted | None) -> tuple[Extracted, Any]:
@@ -121,21 +119,15 @@ def combine(old: Extracted, kept: Sequence[bool], new: Extracted | None) -> tupl
     """
     np, pa = load_library("numpy"), load_library("pyarrow")
     mask = np.asarray(kept, dtype=bool)
-    numbers = np.cumsum(mask) - 1
-    parts = [{"documents": old.tables["documents"].filter(pa.array(mask)).drop_columns("document")}]
-    names = [name for name in old.tables if name != "documents"]
-    for name in names:
-        parts[0][name] = _renumber(old.tables[name].filter(pa.array(mask[old.tables[name]["document"]])), numbers)
-    if new is not None:
-        count = new.tables["documents"].num_rows
-        shifted = np.arange(count) + parts[0]["documents"].num_rows
-        parts.append({name: _renumber(new.tables[name], shifted) for name in names})
-        parts[1]["documents"] = new.tables["documents"].drop_columns("document")
-    tables = {name: pa.concat_tables([part[name] for part in parts]) for name in parts[0]}
-    found, place = number_documents(tables)
-    return Extracted(found, () if new is None else new.notes), np.where(mask, place[numbers], -1)
-
-
-def _renumber(table: pyarrow.Table, numbers: Any) -> pyarrow.Table:
-    pa = load_library("pyarrow")
-    return table.set_column(0, "document", pa.array(numbers[table["document"]], pa.int64()))
+    added = {name: table.slice(0, 0) for name, table in old.tables.items()} if new is None else new.tables
+    documents = [old.tables["documents"].filter(pa.array(mask)), added["documents"]]
+    found, place = order_documents(pa.concat_tables(documents).drop_columns("document"))
+    numbers = np.full(len(mask), -1)
+    numbers[mask], new_numbers = place[: mask.sum()], place[mask.sum() :]
+    tables = {"documents": found}
+    for name, table in old.tables.items():
+        if name != "documents":
+            rows, new_rows = (part["document"].to_numpy() for part in (table, added[name]))
+            keys = ("document", numbers[rows], new_numbers[new_rows])
+            tables[name] = splice(table, mask[rows], added[name], [keys])
+    return Extracted(tables, () if new is None else new.notes), numbers

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from cascade_srn.apps.graph.questions import Graph
 from cascade_srn.apps.graph.reader import FORMS
-from cascade_srn.apps.graph.tables import GRAPH_VERSION, INDEXES, TABLES, load_library, table_schema
+from cascade_srn.apps.graph.tables import (
+    GRAPH_VERSION,
+    INDEXES,
+    TABLES,
+    cast_table,
+    load_library,
+    table_schema,
+    write_table,
+)
 from cascade_srn.errors import DataError
 from cascade_srn.storage.atomic import replacing_folder
 
@@ -46,14 +54,11 @@ def write_graph(
     Raises:
         DataError: The folder has other files, or a graph without ``overwrite``.
     """
-    parquet = load_library("pyarrow.parquet")
     check_target(folder, overwrite=overwrite)
     tables = {"links": table_schema("links").empty_table(), **tables}
     with replacing_folder(folder, marker=RECORD, key=_KEY) as fresh:
         for name in TABLES:
-            table = tables[name].select(table_schema(name).names).cast(table_schema(name))
-            # In one piece, because pages end where a piece ends.
-            parquet.write_table(table.combine_chunks(), fresh / f"{name}.parquet", compression="zstd")
+            write_table(cast_table(name, tables[name]), fresh / f"{name}.parquet")
         if not database(fresh / DATABASE):
             _write_database(fresh)
         add(fresh)
