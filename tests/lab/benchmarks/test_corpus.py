@@ -17,21 +17,30 @@ def test_a_short_run(tmp_path):
     data = write_lines(tmp_path / "in.jsonl", [*texts(7), {"text": None}])
     model = save_model(tmp_path / "model")
     options = CorpusOptions(
-        model=str(model), data=str(data), documents=6, splits=("1x1",), factors=(1, 2), repeats=1, device="cpu"
+        model=str(model),
+        data=str(data),
+        documents=6,
+        splits=("1x1",),
+        split_workers=(1,),
+        factors=(1, 2),
+        repeats=1,
+        device="cpu",
     )
     result = measure(options, BenchmarkRun())
     found = json.loads(result.save(tmp_path / "result.json").read_text(encoding="utf-8"))
     assert str(tmp_path) not in json.dumps(found)
     assert found["settings"]["corpus"]["documents"] == 6
-    names = [STREAM, "corpus run 1x1", "corpus run 1x1, data × 1", "corpus run 1x1, data × 2"]
+    corpus = "corpus run 1x1"
+    names = [STREAM, f"{STREAM}, 1 split workers", corpus, f"{corpus}, data × 1", f"{corpus}, data × 2"]
     assert [row["run"] for row in found["rows"]] == names
-    assert [row["documents"] for row in found["rows"]] == [6, 6, 6, 12]
+    assert [row["documents"] for row in found["rows"]] == [6, 6, 6, 6, 12]
     n_sentences = found["rows"][0]["sentences"]
-    assert [row["sentences"] for row in found["rows"]] == [n_sentences, n_sentences, n_sentences, 2 * n_sentences]
-    assert [row["memory"]["processes"] for row in found["rows"]] == [1, 2, 2, 2]
+    assert [row["sentences"] for row in found["rows"]] == [*[n_sentences] * 4, 2 * n_sentences]
+    assert [row["memory"]["processes"] for row in found["rows"]] == [1, 2, 2, 2, 2]
     assert found["rows"][0]["ratio"] == 1
+    assert found["summary"]["ratio_to_stream"] == found["rows"][2]["ratio"]
     assert found["summary"]["memory_growth"] > 0
-    assert result.table().row_count == 4
+    assert result.table().row_count == 5
 
 
 def test_a_process_that_fails():

@@ -34,11 +34,11 @@ _END_SECONDS = 20
 _STREAM = """
 import json, sys
 from cascade_srn import Extractor
-model, path, device, precision, batch_words = sys.argv[1:]
+model, path, device, precision, batch_words, workers = sys.argv[1:]
 extractor = Extractor.from_pretrained(model or None, device=device, precision=precision)
 with open(path, encoding="utf-8") as lines:
     texts = (json.loads(line)["text"] for line in lines)
-    documents = extractor.stream(texts, batch_words=int(batch_words), on_error="skip")
+    documents = extractor.stream(texts, batch_words=int(batch_words), on_error="skip", workers=int(workers))
     print(sum(len(document.sentences) for document in documents))
 """
 COLUMNS = (
@@ -108,8 +108,8 @@ def run_process(command: list[str], threads: int) -> ProcessRun:
             end_process(process, _END_SECONDS)
         output.seek(0)
         printed = output.read().decode("utf-8", "replace").strip()
-    # 1: some documents are in errors, which costs no less.
-    if process.returncode not in (0, 1):
+    # 3: some documents are in errors, which costs no less.
+    if process.returncode not in (0, 3):
         last = printed.splitlines()[-1] if printed else f"exit code {process.returncode}"
         raise CascadeError(f"a measured run failed: {last}", "Run the command on the data itself")
     return ProcessRun(seconds, peak, n_processes, printed)
@@ -146,9 +146,11 @@ def _write_data(path: Path, texts: list[str], factor: int) -> Path:
     return path
 
 
-def _stream_run(options: CorpusOptions, data: Path, threads: int) -> Callable[[], tuple[ProcessRun, int]]:
-    given = [options.model or "", str(data), options.device, options.precision, str(options.batch_words)]
-    command = [sys.executable, "-c", _STREAM, *given]
+def _stream_run(
+    options: CorpusOptions, data: Path, threads: int, split_workers: int = 0
+) -> Callable[[], tuple[ProcessRun, int]]:
+    given = [options.model or "", str(data), options.device, options.precision, options.batch_words, split_workers]
+    command = [sys.executable, "-c", _STREAM, *map(str, given)]
 
     def run() -> tuple[ProcessRun, int]:
         found = run_process(command, threads)
@@ -176,7 +178,10 @@ def _corpus_run(
 
 def _measure_splits(options: CorpusOptions, data: Path, folder: Path, n_documents: int, run: BenchmarkRun) -> None:
     """Run the stream and all splits in turns, so that a slowdown of the machine affects all of them."""
-    runs = {STREAM: _stream_run(options, data, options.pairs[0][1])}
+    runs = {
+        f"{STREAM}, {n} split workers" if n else STREAM: _stream_run(options, data, options.pairs[0][1], n)
+        for n in (0, *options.split_workers)
+    }
     for workers, threads in options.pairs:
         runs[f"corpus run {workers}x{threads}"] = _corpus_run(options, data, folder, workers, threads)
     found = take_turns(runs, repeats=options.repeats, run=run, what="stream and splits")
@@ -221,7 +226,7 @@ def _summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
     The steady rate is that between the smallest and the largest data, without the start of the processes.
     """
     repeated = [row for row in rows if "factor" in row]
-    splits = [row for row in rows if "factor" not in row][1:]
+    splits = [row for row in rows if "factor" not in row and not row["run"].startswith(STREAM)]
     summary: dict[str, Any] = {
         "ratio_to_stream": splits[0]["ratio"],
         "ratio_to_first_split": {row["run"]: row["documents_per_s"] / splits[0]["documents_per_s"] for row in splits},

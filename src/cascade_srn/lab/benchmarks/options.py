@@ -243,6 +243,7 @@ class CorpusOptions(BenchmarkOptions):
         field: Field or column that contains the text.
         documents: Number of documents to use, from the beginning of the data.
         splits: Workers x threads to compare. The first has to have one worker.
+        split_workers: Numbers of processes that split texts ahead of Extractor.stream, to compare with none.
         factors: How many times the data is repeated for the memory.
         shard_documents: Maximum number of documents in a shard.
         repeats: Measured runs; the median is reported.
@@ -253,6 +254,7 @@ class CorpusOptions(BenchmarkOptions):
     field: str = "text"
     documents: int = 2000
     splits: tuple[str, ...] = ("1x2", "2x1")
+    split_workers: tuple[int, ...] = ()
     factors: tuple[int, ...] = (1, 10)
     shard_documents: int = 200
     batch_words: int = 4096
