@@ -17,7 +17,7 @@ from cascade_srn.encoder.config_checks import check_sizes
 from cascade_srn.encoder.pretrained import load_encoder, load_tokenizer
 from cascade_srn.errors import ModelError
 from cascade_srn.model.model import Model
-from cascade_srn.training.adapt.run import load_network, save_network
+from cascade_srn.training.adapt.network import load_network, save_network
 
 PAYLOAD = """
 from pathlib import Path

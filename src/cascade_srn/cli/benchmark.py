@@ -116,7 +116,7 @@ def few_shot(settings: FewShotOptions, output: Output = None, plot: Plot = True)
     The same command continues after an interruption, and trains only what the JSON file does not have. With more
     --seeds, --sizes or --starts it adds to the file.
     """
-    from cascade_srn.lab.benchmarks.trainings import FewShot, plot_few_shot
+    from cascade_srn.lab.benchmarks.few_shot import FewShot, plot_few_shot
 
     _run_trainings(FewShot, settings, output, plot_few_shot if plot else None)
 

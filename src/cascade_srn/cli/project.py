@@ -141,7 +141,7 @@ def status(project: _Folder, json: _Json = False) -> None:
     """Show the labels, annotators and scores of a project. It may be open in a browser."""
     from cascade_srn.apps.annotation.learning import current_model, describe_uncertainty, read_curve
     from cascade_srn.apps.annotation.project import Project
-    from cascade_srn.apps.annotation.teaching.run import describe, summarize
+    from cascade_srn.apps.annotation.teaching.summary import describe, summarize
 
     with Project.open(project, read_only=True) as opened:
         curve = read_curve(opened)

@@ -94,7 +94,8 @@ def teach(
     from cascade_srn.apps.annotation.teaching.endpoint import KEY_VARIABLE, Endpoint, EndpointSettings
     from cascade_srn.apps.annotation.teaching.ledger import Budget, BudgetSpent, Ledger
     from cascade_srn.apps.annotation.teaching.prompts import DEFAULT_PROMPTS, answer_schema
-    from cascade_srn.apps.annotation.teaching.run import Teaching, TeachSettings, describe, summarize
+    from cascade_srn.apps.annotation.teaching.run import Teaching, TeachSettings
+    from cascade_srn.apps.annotation.teaching.summary import describe, summarize
     from cascade_srn.apps.annotation.units import UnitSettings
     from cascade_srn.inputs.sources import Sources
     from cascade_srn.runs.process import sigterm_as_exit

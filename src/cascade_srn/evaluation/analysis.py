@@ -10,12 +10,9 @@ from cascade_srn.evaluation.breakdown import (
     IN_TRIPLE,
     Breakdown,
     InTriples,
-    ReliabilityCurve,
     break_down,
     find_triple_group,
     group_in_triples,
-    measure_entity_reliability,
-    measure_relation_reliability,
 )
 from cascade_srn.evaluation.errors import (
     Confusion,
@@ -33,6 +30,11 @@ from cascade_srn.evaluation.errors import (
 )
 from cascade_srn.evaluation.from_text import Segmentation
 from cascade_srn.evaluation.items import SYMMETRIC_POLICIES, SentencePair, align_documents, expand_triple
+from cascade_srn.evaluation.reliability import (
+    ReliabilityCurve,
+    measure_entity_reliability,
+    measure_relation_reliability,
+)
 from cascade_srn.evaluation.scores import Scores, score_documents
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Sentence, Span, Triple

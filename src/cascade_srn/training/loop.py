@@ -19,10 +19,11 @@ from cascade_srn.model.model import Model
 from cascade_srn.network.examples import Example
 from cascade_srn.runs.device import few_threads, matmul_precision, without_onednn
 from cascade_srn.runs.process import make_accelerator, seed_everything
-from cascade_srn.training.mixing import EntitySwaps, Gold, Mixture, Picked
+from cascade_srn.training.mixing import Gold, Mixture, Picked
 from cascade_srn.training.progress import TrainingProgress, selection_score
 from cascade_srn.training.settings import TrainingSettings
 from cascade_srn.training.step import LOSS_PARTS, AveragedWeights, Step, frozen_layers, make_optimiser
+from cascade_srn.training.swapping import EntitySwaps
 
 
 @dataclass

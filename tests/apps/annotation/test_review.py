@@ -7,10 +7,10 @@ import pytest
 from tests.apps.annotation.projects import FIRST, MARKED, SECOND, make_project
 from tests.cli.conftest import run
 
-from cascade_srn.apps.annotation.agreement import judge
 from cascade_srn.apps.annotation.annotations import Annotation, EntityMark
 from cascade_srn.apps.annotation.exchange import export_bytes, file_name
 from cascade_srn.apps.annotation.learning import BEST, TRAIN
+from cascade_srn.apps.annotation.review import judge
 from cascade_srn.apps.annotation.suggestions import SuggestedMarks, suggestion_line
 from cascade_srn.errors import DataError
 from cascade_srn.formats.registry import write_documents

@@ -7,7 +7,6 @@ import pytest
 from tests.small_models import SENTENCES, examples, small_model, spread_probabilities
 
 from cascade_srn.config import Temperatures, Thresholds
-from cascade_srn.evaluation.breakdown import measure_entity_reliability
 from cascade_srn.evaluation.calibration.calibrate import (
     FLOOR,
     RELATED_SHARE,
@@ -20,6 +19,7 @@ from cascade_srn.evaluation.calibration.calibrate import (
 )
 from cascade_srn.evaluation.calibration.scaling import Scaling, fit_temperature
 from cascade_srn.evaluation.items import SentencePair
+from cascade_srn.evaluation.reliability import measure_entity_reliability
 from cascade_srn.evaluation.scores import score
 from cascade_srn.model.model import Model
 from cascade_srn.network.examples import Example

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cascade_srn.evaluation.breakdown import measure_reliability
 from cascade_srn.evaluation.calibration.scaling import (
     MAX_TEMPERATURE,
     MIN_EXAMPLES,
@@ -16,6 +15,7 @@ from cascade_srn.evaluation.calibration.scaling import (
     has_enough_examples,
     sigmoid,
 )
+from cascade_srn.evaluation.reliability import measure_reliability
 
 NAMES = ["Method", "Task", "Metric"]
 

@@ -9,9 +9,10 @@ from tests.small_models import small_encoder
 
 from cascade_srn import read_documents, write_documents
 from cascade_srn.errors import ConfigError, DataError, TrainingError
-from cascade_srn.lab.benchmarks import trainings
+from cascade_srn.lab.benchmarks import few_shot, trainings
+from cascade_srn.lab.benchmarks.few_shot import FewShot, plot_few_shot
 from cascade_srn.lab.benchmarks.options import ALL, FewShotOptions
-from cascade_srn.lab.benchmarks.trainings import FewShot, find_corpora, plot_few_shot, sample
+from cascade_srn.lab.benchmarks.trainings import find_corpora, sample
 from cascade_srn.runs.children import Ended
 from cascade_srn.training.recipe import load_recipe
 
@@ -119,7 +120,7 @@ def test_table_and_plot(tmp_path):
         ]}
         for size, scores in (("50", (0.1, 0.2)), ("100", (0.5,)))
     ]  # fmt: skip
-    shown = [[column.show(row) for column in FewShot.COLUMNS[:7]] for row in rows]
+    shown = [[column.show(row) for column in few_shot.COLUMNS[:7]] for row in rows]
     assert shown == [
         ["news", "50", "50", "my model", "2", "dev", "15.0 ± 7.1"],
         ["news", "100", "100", "my model", "1", "dev", "50.0"],

@@ -13,15 +13,14 @@ from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.evaluation.scores import score_documents
 from cascade_srn.lab.benchmarks import trainings
 from cascade_srn.lab.benchmarks.options import ALL, TeachOptions
-from cascade_srn.lab.benchmarks.teach import (
+from cascade_srn.lab.benchmarks.simulated_teacher import (
     Quality,
     SimulatedTeacher,
-    Teach,
     correct,
     doubtful,
     label_share,
-    plot_teach,
 )
+from cascade_srn.lab.benchmarks.teach import Teach, plot_teach
 from cascade_srn.lab.benchmarks.workload import read_corpus
 from cascade_srn.training.recipe import load_recipe
 

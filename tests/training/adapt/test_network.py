@@ -9,7 +9,7 @@ from transformers import AutoModel, AutoModelForMaskedLM
 
 from cascade_srn.encoder.pretrained import load_encoder, load_tokenizer, quiet_transformers
 from cascade_srn.errors import ModelError
-from cascade_srn.training.adapt.run import load_network, save_network
+from cascade_srn.training.adapt.network import load_network, save_network
 
 
 @pytest.fixture(scope="module", params=FAMILY_PARAMETERS)

@@ -23,7 +23,8 @@ from cascade_srn.errors import ModelError, SchemaError
 from cascade_srn.network.examples import Example
 from cascade_srn.network.targets import KINDS
 from cascade_srn.schema import Schema
-from cascade_srn.training.distil.labelling import Ensemble, label_batches, predict
+from cascade_srn.training.distil.ensemble import Ensemble
+from cascade_srn.training.distil.labelling import label_batches, predict
 from cascade_srn.types import Span
 
 pytestmark = pytest.mark.slow

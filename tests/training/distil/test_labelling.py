@@ -10,7 +10,8 @@ from cascade_srn.errors import ConfigError, DataError, ModelError
 from cascade_srn.inputs.texts import read_texts
 from cascade_srn.schema import Schema
 from cascade_srn.training.distil import LabelSettings
-from cascade_srn.training.distil.labelling import Ensemble, Labelling, label_batches
+from cascade_srn.training.distil.ensemble import Ensemble
+from cascade_srn.training.distil.labelling import Labelling, label_batches
 from cascade_srn.training.distil.sampling import sample_sentences
 from cascade_srn.training.labelled import LabelledText
 from cascade_srn.types import Document, Sentence

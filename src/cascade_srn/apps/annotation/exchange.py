@@ -12,7 +12,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
-from cascade_srn.apps.annotation.agreement import REVIEW, write_review
 from cascade_srn.apps.annotation.annotations import (
     Annotation,
     ProjectLabels,
@@ -22,6 +21,7 @@ from cascade_srn.apps.annotation.annotations import (
 )
 from cascade_srn.apps.annotation.files import check_new
 from cascade_srn.apps.annotation.project import Project, ProjectSettings, check_name
+from cascade_srn.apps.annotation.review import REVIEW, write_review
 from cascade_srn.errors import AnnotationError, CascadeError, ConfigError, DataError, SchemaError
 from cascade_srn.formats.alignment import Align
 from cascade_srn.formats.registry import find_format, read_documents, write_documents

@@ -11,13 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cascade_srn.drawing import Mark
-from cascade_srn.evaluation.breakdown import (
-    ReliabilityCurve,
-    break_down,
-    group_in_triples,
-    measure_entity_reliability,
-    measure_relation_reliability,
-)
+from cascade_srn.evaluation.breakdown import break_down, group_in_triples
 from cascade_srn.evaluation.errors import (
     ENTITY_KINDS,
     FALSE_POSITIVES,
@@ -29,6 +23,11 @@ from cascade_srn.evaluation.errors import (
     has_false_positive,
 )
 from cascade_srn.evaluation.items import SentencePair
+from cascade_srn.evaluation.reliability import (
+    ReliabilityCurve,
+    measure_entity_reliability,
+    measure_relation_reliability,
+)
 from cascade_srn.evaluation.scores import Counts
 from cascade_srn.schema import Schema
 from cascade_srn.types import Sentence, Span, Triple

@@ -1,7 +1,4 @@
-"""Train on samples of corpora in processes of their own, keep their scores in a JSON file, and go on from it.
-
-:class:`FewShot` trains on small samples from several starts: few-shot scores and learning curves.
-"""
+"""Train on samples of corpora in processes of their own, keep their scores in a JSON file, and go on from it."""
 
 from __future__ import annotations
 
@@ -11,15 +8,15 @@ import re
 import shutil
 import statistics
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from cascade_srn.encoder.pretrained import encoder_width
-from cascade_srn.errors import DataError, TrainingError, require
+from cascade_srn.errors import DataError, TrainingError
 from cascade_srn.formats.registry import write_documents, write_schema
-from cascade_srn.lab.benchmarks.measuring import RESULTS, BenchmarkRun, Result, ResultColumn, ResultRow, number, text
+from cascade_srn.lab.benchmarks.measuring import RESULTS, BenchmarkRun, Result, ResultColumn, ResultRow
 from cascade_srn.lab.benchmarks.options import ALL, FewShotOptions
 from cascade_srn.model.start import Start
 from cascade_srn.runs.children import Ended, run_parallel
@@ -102,10 +99,10 @@ def sample(documents: Sequence[Document], size: str, seed: int) -> list[Document
     if size == ALL:
         return shuffled
     n_sentences, best, n_documents = 0, int(size), 0
-    for position, document in enumerate(shuffled, 1):
+    for number, document in enumerate(shuffled, 1):
         n_sentences += len(document.sentences)
         if (distance := abs(n_sentences - int(size))) < best:
-            best, n_documents = distance, position
+            best, n_documents = distance, number
     return shuffled[: max(1, n_documents)]
 
 
@@ -321,51 +318,3 @@ def save_figure(figure: Figure, path: Path) -> Path:
     with mpl.rc_context({"svg.hashsalt": "cascade-srn", "svg.fonttype": "none"}):
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     return path
-
-
-class FewShot(Trainings[FewShotOptions]):
-    """Trainings on samples of gold annotations. Weights and thresholds are chosen on all of dev."""
-
-    NAME = "few-shot"
-    NOTES = (
-        "F1 in percent, mean ± sample standard deviation over the seeds; each seed has another sample of whole "
-        "documents, of which a small one is part of each larger one",
-        "settings: the default rule of training; weights and thresholds are chosen on all of dev",
-    )
-    COLUMNS = (
-        text("corpus", "corpus"),
-        text("size", "size"),
-        number("sentences", mean_sentences),
-        text("start", "start"),
-        number("seeds", lambda row: len(row["trainings"])),
-        ResultColumn("split", lambda row: scores_of(row, "ner")[0]),
-        *(score_column(task) for task in TASKS),
-    )
-
-
-def plot_few_shot(result: Mapping[str, Any], path: Path) -> Path:
-    """Draw NER and strict RE of each corpus over the number of sentences, with the deviation as a bar."""
-    require("matplotlib", extra="report")
-    from matplotlib.figure import Figure
-
-    corpora = list(dict.fromkeys(row["corpus"] for row in result["rows"]))
-    figure = Figure(figsize=(8, 3.4 * len(corpora)), layout="constrained")
-    panels = figure.subplots(len(corpora), 2, squeeze=False)
-    for line, corpus in zip(panels, corpora, strict=True):
-        rows = [row for row in result["rows"] if row["corpus"] == corpus]
-        for axes, task in zip(line, ("ner", "re_strict"), strict=True):
-            for start, marker in zip(dict.fromkeys(row["start"] for row in rows), "osv^D" * len(rows), strict=False):
-                chosen = sorted((row for row in rows if row["start"] == start), key=mean_sentences)
-                scores = [scores_of(row, task)[1] for row in chosen]
-                spreads = [statistics.stdev(values) if len(values) > 1 else 0.0 for values in scores]
-                means = [statistics.mean(values) for values in scores]
-                axes.errorbar(list(map(mean_sentences, chosen)), means, spreads, marker=marker, capsize=3, label=start)
-            split = scores_of(rows[0], task)[0]
-            axes.set(title=f"{corpus}: {TASKS[task]}, F1 on {split}", xlabel="training sentences", xscale="log")
-            ticks = sorted({round(mean_sentences(row)) for row in rows})
-            axes.set_xticks(ticks, [str(value) for value in ticks])
-            axes.set_ylim(0, None)
-            axes.minorticks_off()
-            axes.grid(alpha=0.3)
-    panels[0][0].legend()
-    return save_figure(figure, path)

@@ -1,4 +1,4 @@
-"""Run an adaptation: from raw text and an encoder with a masked-language-model head to the adapted encoder's folder."""
+"""Run an adaptation: from raw text and an encoder to the folder of the adapted encoder."""
 
 import json
 import math
@@ -14,18 +14,11 @@ from accelerate.state import AcceleratorState, PartialState
 from torch import Tensor
 from torch.nn import functional
 from torch.optim.lr_scheduler import LambdaLR
-from transformers import (
-    AutoModelForMaskedLM,
-    PrinterCallback,
-    Trainer,
-    TrainerCallback,
-    TrainingArguments,
-    default_data_collator,
-)
+from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments, default_data_collator
 
 from cascade_srn.encoder.pieces import piece_limit
-from cascade_srn.encoder.pretrained import load_encoder, load_tokenizer, quiet_transformers
-from cascade_srn.errors import CascadeError, ConfigError, ModelError
+from cascade_srn.encoder.pretrained import load_tokenizer, quiet_transformers
+from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.inference.batching import explain_out_of_memory
 from cascade_srn.inputs.texts import find_texts, read_texts
 from cascade_srn.runs.device import matmul_precision
@@ -33,75 +26,10 @@ from cascade_srn.runs.environment import RunContext, shareable
 from cascade_srn.runs.folder import LAST, LOG, SUMMARY, OutputFolder, differences, remove
 from cascade_srn.storage.atomic import replace_durably
 from cascade_srn.training.adapt import AdaptProgress, AdaptSettings
+from cascade_srn.training.adapt.network import load_network, save_network
 from cascade_srn.training.adapt.text import HeldOutSentences, MaskedSequences, Masking, pack
 from cascade_srn.training.loop import every
 from cascade_srn.training.step import decay_groups, schedule_shape
-
-
-def load_network(encoder: str, *, seed: int) -> tuple[Any, bool]:
-    """Load an encoder by hub id or folder, in float32. A head that the checkpoint lacks is random, by the seed.
-
-    Returns:
-        The model, and whether its head is new.
-    """
-    # Reports defects of the encoder, and gives the weights to compare with.
-    plain = load_encoder(encoder).model
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model, missing = _load(encoder)
-        if _lacks_decoder(model, missing):
-            torch.manual_seed(seed)
-            model, missing = _load(encoder, tie_word_embeddings=True)
-    if model.get_output_embeddings() is None:
-        raise _unsupported(encoder, "its head has no decoder over the vocabulary")
-    own = model.base_model.state_dict()
-    for name, tensor in plain.state_dict().items():
-        if name in own and not torch.equal(own[name], tensor):
-            raise _unsupported(encoder, f"its weights {name!r} are not found under a head")
-    return model, bool(missing)
-
-
-def save_network(model: Any, folder: Path, *, encoder: str) -> None:
-    """Write an encoder folder: configuration, weights, and the tokenizer of the original encoder.
-
-    The folder contains the head, so that another adaptation can continue with it. Other readers ignore it.
-    """
-    with quiet_transformers():
-        if hasattr(model.config, "auto_map"):
-            # The folder does not contain the code that it names.
-            del model.config.auto_map
-        model.save_pretrained(folder)
-        load_tokenizer(encoder).save_pretrained(folder)
-
-
-def _load(encoder: str, **changes: Any) -> tuple[Any, set[str]]:
-    """Load the model without running code of its repository; return it with the names of the weights it lacks."""
-    try:
-        with quiet_transformers():
-            model, info = AutoModelForMaskedLM.from_pretrained(
-                encoder, dtype=torch.float32, output_loading_info=True, trust_remote_code=False, **changes
-            )
-    except Exception as error:
-        raise _unsupported(encoder, (str(error).strip() or "no reason").splitlines()[0]) from error
-    return model, set(info["missing_keys"])
-
-
-def _lacks_decoder(model: Any, missing: set[str]) -> bool:
-    """Return whether the decoder is not tied to the embeddings and has no weights."""
-    decoder = model.get_output_embeddings()
-    if decoder is not None and decoder.weight is model.get_input_embeddings().weight:
-        return False
-    return any(module is decoder and f"{name}.weight" in missing for name, module in model.named_modules())
-
-
-def _unsupported(encoder: str, reason: str) -> ModelError:
-    return ModelError(
-        f"the encoder {encoder!r} does not support masked-language-model training ({reason})",
-        "Choose an encoder that AutoModelForMaskedLM supports, such as BERT, RoBERTa, MPNet, ELECTRA, ALBERT, DeBERTa "
-        "or ModernBERT",
-        option="encoder",
-    )
-
 
 # A new head is first trained alone, at this multiple of the learning rate.
 _HEAD_RATE = 10.0

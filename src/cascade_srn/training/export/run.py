@@ -43,7 +43,8 @@ from cascade_srn.storage.atomic import replace_durably, replacing_folder, try_wr
 from cascade_srn.storage.bundled import find_model
 from cascade_srn.storage.files import checksum, file_crc32
 from cascade_srn.training.export.encoder import export_encoder, require_same_vectors, share_weights
-from cascade_srn.training.export.quantize import GUARDED, MAX_LOSS, Comparison, Parity, Quantizer
+from cascade_srn.training.export.parity import GUARDED, MAX_LOSS, Comparison, Parity
+from cascade_srn.training.export.quantize import Quantizer
 from cascade_srn.training.run_folder import TASKS
 from cascade_srn.types import Document
 from cascade_srn.version import __version__
