@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from cascade_srn.errors import DataError
-from cascade_srn.storage.limits import FILE_VARIABLE, RATIO_VARIABLE, open_archive, read_limits, reading_within
+from cascade_srn.storage.archives import open_archive
+from cascade_srn.storage.limits import FILE_VARIABLE, RATIO_VARIABLE, read_limits, reading_within
 
 LIMITS = replace(read_limits(), archive_bytes=1 << 20, member_bytes=1 << 19, members=50, hint="Split it")
 LOCAL, CENTRAL = b"PK\x03\x04", b"PK\x01\x02"

@@ -25,7 +25,8 @@ from cascade_srn.drawing.layout import (
     lay_out,
     text_width,
 )
-from cascade_srn.drawing.render import Descriptions, add_arrow, build_legend, describe_all, document_gaps
+from cascade_srn.drawing.render import build_legend, document_gaps
+from cascade_srn.drawing.view import Descriptions, add_arrow, describe_all
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Sentence, Span
 

@@ -21,8 +21,8 @@ from cascade_srn.formats.json_records import Value
 from cascade_srn.formats.jsonl import index_relations
 from cascade_srn.formats.reports import Occurrence, Place
 from cascade_srn.formats.standoff import Link, StandoffEntity, StandoffReader, group_words
+from cascade_srn.storage.archives import open_archive
 from cascade_srn.storage.files import files_below, is_hidden
-from cascade_srn.storage.limits import open_archive
 from cascade_srn.types import Document, Offsets
 
 ENTITY, RELATION = "webanno.custom.Entity", "webanno.custom.Relation"

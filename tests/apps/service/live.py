@@ -15,8 +15,9 @@ from tests.apps.web.live_app import PATIENCE, run_app, until
 from tests.small_models import small_model, spread_probabilities
 
 from cascade_srn import Extractor
-from cascade_srn.apps.service.app import RequestHandler, create_app
+from cascade_srn.apps.service.app import create_app
 from cascade_srn.apps.service.engine import ModelEngine
+from cascade_srn.apps.service.handler import RequestHandler
 from cascade_srn.apps.web.app import WebPart
 from cascade_srn.apps.web.settings import ServeSettings
 

@@ -12,7 +12,7 @@ from tests.apps.service.live import live
 from tests.apps.web.live_app import until
 from tests.apps.web.test_refusals import DOCUMENT
 
-from cascade_srn.apps.service import app
+from cascade_srn.apps.service import app, handler
 from cascade_srn.apps.web.refusals import Refusal
 from cascade_srn.apps.web.settings import ServeSettings
 
@@ -42,7 +42,7 @@ def given(number):
 
 
 def test_given_entities_count_as_work(service, record_threads):
-    places = record_threads(app, "prepare_items")
+    places = record_threads(handler, "prepare_items")
     for entities in (given(2), given(80), [given(80)]):
         assert service.post("/extract", {"text": WORDS, "entities": entities}).status_code == 200
     assert places == ["", "cascade-srn-background", "cascade-srn-background"]

@@ -9,7 +9,7 @@ from tests.apps.service.live import TEXT, live, received
 from tests.apps.web.live_app import PATIENCE, until
 from tests.apps.web.test_refusals import refusal
 
-from cascade_srn.apps.service import app
+from cascade_srn.apps.service import handler
 from cascade_srn.apps.service.requests import prepare_item
 from cascade_srn.apps.web import bodies
 from cascade_srn.apps.web.settings import ServeSettings
@@ -163,7 +163,7 @@ def test_shutdown_finishes_accepted_requests(held, threads):
 def test_shutdown_finishes_complete_requests(extractor, threads, monkeypatch, where):
     """Also those that are still being parsed or prepared, and have not reached the queue."""
     begun, go_on = Event(), Event()
-    module, name = {"parse": (bodies, "parse_body"), "prepare": (app, "prepare_items")}[where]
+    module, name = {"parse": (bodies, "parse_body"), "prepare": (handler, "prepare_items")}[where]
     original = getattr(module, name)
 
     def waiting(*arguments, **named):

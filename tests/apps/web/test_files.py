@@ -12,7 +12,7 @@ from tests.small_models import small_model
 from cascade_srn import Document, Extractor
 from cascade_srn.apps.service.messages import DocumentForm
 from cascade_srn.apps.service.requests import read_document
-from cascade_srn.apps.web.app import Asset, page_assets
+from cascade_srn.apps.web.assets import Asset, page_assets
 from cascade_srn.apps.web.refusals import Refusal
 from cascade_srn.apps.web.settings import Limits
 from cascade_srn.drawing import draw_document, draw_svg, stylesheet

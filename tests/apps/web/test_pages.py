@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cascade_srn.apps.web.app import page_assets
+from cascade_srn.apps.web.assets import page_assets
 
 APPS = Path(str(files("cascade_srn.apps")))
 VENDOR = APPS / "web" / "vendor"

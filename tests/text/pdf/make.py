@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cascade_srn.evaluation.noise import write_pdf
+from cascade_srn.evaluation.noise_pdf import write_pdf
 
 HERE = Path(__file__).parent
 # The hyphens of "clas-sified" and "opti-mise" come at the end of lines of the columns.

@@ -28,7 +28,8 @@ from cascade_srn.formats.registry import find_format, read_documents, write_docu
 from cascade_srn.formats.reports import WriteReport
 from cascade_srn.inputs.sources import Sources, Unreadable
 from cascade_srn.schema import Schema
-from cascade_srn.storage.limits import ReadLimits, open_archive, reading_within
+from cascade_srn.storage.archives import open_archive
+from cascade_srn.storage.limits import ReadLimits, reading_within
 from cascade_srn.text.segment import Segmenter
 from cascade_srn.types import Document
 

@@ -9,7 +9,8 @@ from typing import Any
 import jinja2  # noqa: F401 (fails here, before any work, if it is missing)
 
 from cascade_srn.drawing import Mark, draw_sentence, stylesheet
-from cascade_srn.drawing.render import as_markup, describe_item, environment, read_asset
+from cascade_srn.drawing.render import as_markup, environment, read_asset
+from cascade_srn.drawing.view import describe_item
 from cascade_srn.errors import DataError
 from cascade_srn.evaluation.analysis import FORMAT_VERSION, Analysis
 from cascade_srn.evaluation.report.figures import POLICIES, format_percent, make_views

@@ -18,7 +18,7 @@ from cascade_srn.apps.graph.explorer.evidence import draw_evidence, graph_schema
 from cascade_srn.apps.graph.filters import Filters
 from cascade_srn.apps.graph.questions import Graph
 from cascade_srn.apps.graph.store import open_graph
-from cascade_srn.apps.web.app import page_assets
+from cascade_srn.apps.web.assets import page_assets
 from cascade_srn.apps.web.middleware import HEADERS
 from cascade_srn.apps.web.settings import ServeSettings
 

@@ -11,7 +11,7 @@ from tests.apps.service.live import live, random_extractor
 from tests.drawing.browser import scrolls_sideways, start_browser
 
 from cascade_srn.apps.graph.explorer.app import explorer_part
-from cascade_srn.apps.web.app import page_assets
+from cascade_srn.apps.web.assets import page_assets
 from cascade_srn.apps.web.middleware import HEADERS
 from cascade_srn.apps.web.settings import ServeSettings
 

@@ -13,7 +13,8 @@ from starlette.types import Scope
 from cascade_srn.apps.annotation.learning import Learner
 from cascade_srn.apps.annotation.project import Project
 from cascade_srn.apps.annotation.server.routes import AnnotationBody, project_routes
-from cascade_srn.apps.web.app import WebPart, create_web_app, page_assets
+from cascade_srn.apps.web.app import WebPart, create_web_app
+from cascade_srn.apps.web.assets import page_assets
 from cascade_srn.apps.web.bodies import BodyReader
 from cascade_srn.apps.web.metrics import Metrics
 from cascade_srn.apps.web.middleware import Check

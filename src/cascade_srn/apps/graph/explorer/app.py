@@ -19,7 +19,8 @@ from cascade_srn.apps.graph.paths import MAX_LENGTH
 from cascade_srn.apps.graph.questions import Graph, without
 from cascade_srn.apps.graph.reader import NotInGraph
 from cascade_srn.apps.graph.store import open_graph
-from cascade_srn.apps.web.app import WebPart, create_web_app, error_responses, page_assets, show_links
+from cascade_srn.apps.web.app import WebPart, create_web_app, error_responses
+from cascade_srn.apps.web.assets import page_assets, show_links
 from cascade_srn.apps.web.metrics import Metrics
 from cascade_srn.apps.web.refusals import Refusal, json_response, unavailable, unprocessable
 from cascade_srn.apps.web.run import serve_app
