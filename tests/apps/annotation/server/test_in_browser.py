@@ -38,7 +38,7 @@ def open_document(browser, client, document, name="Ada", **options):
 def settle(page):
     """Wait until a document is shown and everything is saved."""
     page.locator("#result[aria-busy=false]").wait_for()
-    page.locator("#saved.saved").wait_for()
+    page.locator("#saved[data-state=saved]").wait_for()
 
 
 def wait_for_document(page, id):
@@ -368,7 +368,7 @@ def test_saved_is_shown_only_after_the_answer(client, opened):
         page.route("**/annotation**", answer)
         word(page, "weather").click()
         press(page, "1")
-        page.locator("#saved.failed").wait_for()
+        page.locator("#saved[data-state=failed]").wait_for()
         assert stored(client, "weather")[0] == []
         # The document stays open, and further changes are kept.
         press(page, "n")

@@ -77,7 +77,7 @@ function showError(error, onRetry) {
 function showSaved(state, error) {
   const texts = { saved: "Saved", saving: "Saving…", failed: "Not saved", conflict: "Not saved" };
   byId("saved").textContent = editor.isEmpty ? "" : texts[state];
-  byId("saved").className = `saved ${state}`;
+  byId("saved").dataset.state = state;
   if (state === "saved") clearNotice();
   else if (state === "failed") {
     const isRefused = error.status >= 400 && error.status < 500 && error.status !== 401;
