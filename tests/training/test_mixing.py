@@ -101,9 +101,19 @@ def test_a_share_of_the_gold_sentences_gets_noise(labelled):
     assert [len(one.sentence.entities) for one in swapped] == [len(one.sentence.entities) for one in GOLD]
     assert list(swapped) == list(swapped)
     assert list(swapped) != GOLD
-    # Labels of teachers belong to the words that they saw.
+
+
+def test_labels_of_teachers_belong_to_the_words_that_they_saw(labelled):
     soft = Mixture(GOLD, labelled, DistillationSettings())
-    assert Picked(soft, [7], noise=1.0, key="0")[0] == soft.example(7)
+    assert Picked(soft, [7], noise=0.0, swapping=1.0, swaps=EntitySwaps([]), key="0")[0] == soft.example(7)
+    kept = []
+    for number in range(5, 29):
+        clean, noisy = soft.example(number), Picked(soft, [number], noise=1.0, key="0")[0]
+        kept.append(len(noisy.sentence) == len(clean.sentence))
+        assert noisy.soft == (clean.soft if kept[-1] else None)
+        assert (noisy.weight, noisy.left) == (clean.weight, clean.left)
+        assert noisy.sentence.triples == clean.sentence.triples or not kept[-1]
+    assert 10 < sum(kept) < 24  # the others have lost their punctuation
 
 
 def test_uncertain_sentences_are_left_out_and_counted(labelled):

@@ -151,6 +151,8 @@ _KINDS: dict[str, Callable[[_Draft], None]] = {
     "markdown": _to_markdown,
 }
 KINDS = tuple(_KINDS)
+LASTING = ("no-punctuation", "capitals", "lower-case", "ocr")
+"""Kinds of noise that the segmenter cannot undo."""
 PDF = "pdf"
 DOCUMENT_KINDS = (*KINDS, PDF)
 """Kinds of noise for documents. That of PDF files is not for single sentences."""
@@ -272,11 +274,19 @@ def _align(first: str, second: str) -> list[int]:
     return new
 
 
+def noisy_words(sentence: Sentence, kind: str, rng: random.Random) -> Sentence:
+    """Return a sentence with noise in its words, or without some of them."""
+    return _noisy_document(sentence, kind, rng).sentences[0]
+
+
+def _noisy_document(sentence: Sentence, kind: str, rng: random.Random) -> Document:
+    plain = Sentence.from_words(sentence.words, sentence.entities, sentence.triples)
+    return add_noise(rebuild_text(Document.from_sentences([plain])), kind, rng)
+
+
 def noisy_sentence(sentence: Sentence, kind: str, rng: random.Random) -> Sentence:
     """Return a sentence with noise, with the words that the segmenter finds in its text."""
-    plain = Sentence.from_words(sentence.words, sentence.entities, sentence.triples)
-    made = rebuild_text(Document.from_sentences([plain]))
-    noisy = add_noise(made, kind, rng)
+    noisy = _noisy_document(sentence, kind, rng)
     ((aligned,), _) = align_by_characters([noisy], [Document.from_text(noisy.text)])
     # What follows the sentence, such as a citation, can be a sentence of its own.
     return max(aligned.sentences, key=lambda one: (len(one.entities), len(one)), default=sentence)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascade_srn.errors import ConfigError, DataError
-from cascade_srn.evaluation.noise import KINDS, noisy_sentence
+from cascade_srn.evaluation.noise import KINDS, LASTING, noisy_sentence, noisy_words
 from cascade_srn.network.examples import Example
 from cascade_srn.training.labelled import LabelledText
 from cascade_srn.training.settings import DistillationSettings
@@ -143,8 +143,8 @@ Material = Gold | Mixture
 class Picked(Sequence[Example]):
     """Sentences by their numbers, built on demand so that the thread that collates a batch does the work.
 
-    A share of them, ``noise``, gets a random kind of noise, and ``swapping`` of their entities get the words of others
-    in ``swaps``. Both depend on ``key`` and the number.
+    A share of them, ``noise``, gets a random kind of noise, and ``swapping`` of the entities of gold sentences get the
+    words of others in ``swaps``. Both depend on ``key`` and the number.
     """
 
     def __init__(
@@ -174,19 +174,29 @@ class Picked(Sequence[Example]):
 
     def _example(self, number: int) -> Example:
         example = self.material.example(number)
-        if example.soft is not None:  # probabilities of teachers belong to the words they saw
-            return example
-        if self.swaps is not None:
+        if self.swaps is not None and example.soft is None:
             rng = random.Random(f"{self.key} {number} swapping")
             example = replace(example, sentence=self.swaps.swap(example.sentence, self.swapping, rng))
         if not self.noise:
             return example
         rng = random.Random(f"{self.key} {number}")
-        if rng.random() >= self.noise:
-            return example
-        sentence = noisy_sentence(example.sentence, rng.choice(KINDS), rng)
-        return replace(example, sentence=sentence) if len(sentence) else example
+        return example if rng.random() >= self.noise else _add_noise(example, rng)
 
     def lengths(self) -> list[int]:
         """Return the number of words of each sentence, without noise."""
         return [self.material.n_words(number) for number in self.numbers]
+
+
+def _add_noise(example: Example, rng: random.Random) -> Example:
+    """Return a sentence with a random kind of noise.
+
+    Probabilities of teachers belong to the words that the teachers saw. If noise removes some of these, their decisions
+    are learned instead.
+    """
+    if example.soft is None:
+        sentence = noisy_sentence(example.sentence, rng.choice(KINDS), rng)
+    else:
+        sentence = noisy_words(example.sentence, rng.choice(LASTING), rng)
+    if not len(sentence):
+        return example
+    return replace(example, sentence=sentence, soft=example.soft if len(sentence) == len(example.sentence) else None)

@@ -48,8 +48,9 @@ class TrainingSettings(Settings):
         corruption: Share of the entities given to turns 2 and 3 that have a mistake, as they do in prediction.
         negatives: Share of the word pairs that are not a span to learn from, in all turns.
         masking: Share of the words that are masked in the input of the encoder.
-        noise: Share of the gold sentences of each epoch that get a random kind of noise, such as OCR errors
-            (:mod:`cascade_srn.evaluation.noise`). The card of the model then has scores with noise.
+        noise: Share of the sentences of each epoch that get a random kind of noise, such as OCR errors
+            (:mod:`cascade_srn.evaluation.noise`). Sentences with probabilities of teachers only get kinds that the
+            segmenter cannot undo. The card of the model then has scores with noise.
         swapping: Share of the entities of gold sentences that get the words of another training entity of the same
             type. Each epoch draws again.
         precision: "float32"; "tf32", the fastest for small batches on a GPU; or "bf16", for large models and batches.
