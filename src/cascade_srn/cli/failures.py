@@ -8,21 +8,15 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperGroup
 
 from cascade_srn.errors import CascadeError
-from cascade_srn.formats.reports import (
-    ESCAPES,
-    EXPANDED,
-    EXPANDED_MENTION,
-    LONG_SENTENCE,
-    WITHOUT_ENTITY,
-    ReadReport,
-    may_be_missed,
-)
+
+if TYPE_CHECKING:
+    from cascade_srn.formats.reports import ReadReport
 
 USAGE, INTERRUPTED = 2, 130
 CLOSED_PIPE = 128 + signal.SIGPIPE if hasattr(signal, "SIGPIPE") else 1
@@ -166,8 +160,17 @@ class FoldedNotes:
         self._first.clear()
 
 
-def print_read_notes(report: ReadReport) -> None:
+def print_read_notes(report: "ReadReport") -> None:
     """Print notes on skipped data, on fields that are not read, expanded offsets, and escaped tokens."""
+    from cascade_srn.formats.reports import (
+        ESCAPES,
+        EXPANDED,
+        EXPANDED_MENTION,
+        LONG_SENTENCE,
+        WITHOUT_ENTITY,
+        may_be_missed,
+    )
+
     for kind, count in report.skipped.items():
         print_note(f"skipped {count} x {kind} (first: {report.examples[kind][0]})")
     for kind, count in report.noted.items():

@@ -5,7 +5,6 @@ import platform
 import sys
 from collections.abc import Sequence
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from cascade_srn.errors import require
@@ -103,6 +102,8 @@ def lacks_bf16() -> bool:
 @cache
 def installed_version(package: str) -> str | None:
     """Return the version of an installed package, or None."""
+    from importlib.metadata import PackageNotFoundError, version  # takes 20 ms, and only some commands need it
+
     try:
         return version(package)
     except PackageNotFoundError:
