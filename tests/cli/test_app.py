@@ -47,6 +47,12 @@ def test_help_imports_nothing_heavy(arguments):
     assert not modules & HEAVY
 
 
+def test_extraction_does_not_import_what_it_does_not_need():
+    text, modules = output_and_modules("extract", "--text", "We train a CRF.", "--format", "jsonl")
+    assert text
+    assert not modules & {"torch", "transformers", "huggingface_hub", "pyarrow", "requests", "yaml"}
+
+
 def test_commands_import_nothing_heavy():
     code = "import sys; from cascade_srn.cli import LazyCommands; dict(LazyCommands().items())"
     code += f"; sys.exit(bool({HEAVY!r} & sys.modules.keys()))"

@@ -26,7 +26,7 @@ PLAIN = (
 
 @pytest.mark.parametrize("language", TEXTS)
 def test_a_text_in_another_language_is_noted_once_per_file(language):
-    check, words = LanguageCheck(("en",)), TEXTS[language].split()
+    check, words = LanguageCheck(lambda: ("en",)), TEXTS[language].split()
     assert check.note("a.jsonl, line 1", ENGLISH.split()) == ""
     assert check.note("a.jsonl, line 2", words).startswith("a.jsonl, line 2: ")
     assert check.note("a.jsonl, line 3", words) == ""
@@ -36,7 +36,7 @@ def test_a_text_in_another_language_is_noted_once_per_file(language):
 
 @pytest.mark.parametrize("languages", [(), ("de",), ("en", "de")])
 def test_only_models_for_english_alone_are_checked(languages):
-    assert LanguageCheck(languages).note("a.txt", TEXTS["German"].split()) == ""
+    assert LanguageCheck(lambda: languages).note("a.txt", TEXTS["German"].split()) == ""
 
 
 @pytest.mark.parametrize("text", PLAIN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -126,7 +127,6 @@ def extract(
     with show_status(f"Loading {model or 'the model'} …"):
         # After the checks, since these imports take seconds.
         from cascade_srn.extractor import Extractor, find_model
-        from cascade_srn.model.info import read_languages
         from cascade_srn.runtime.device import find_model_device
 
         folder = find_model(model)
@@ -146,7 +146,7 @@ def extract(
                 sources,
                 notes,
                 source=_describe_source(folder) if output_format == "jsonl" else {},
-                languages=read_languages(folder),
+                folder=folder,
                 format=output_format,
                 output=output,
                 threshold=threshold or [],
@@ -184,13 +184,19 @@ def _describe_source(folder: Path) -> dict[str, str]:
     return {"model": model_checksum(folder, known), "version": __version__}
 
 
+def _read_languages(folder: Path) -> tuple[str, ...]:
+    from cascade_srn.model.info import read_languages
+
+    return read_languages(folder)
+
+
 def _run(
     extractor: Extractor,
     sources: Sources,
     notes: FoldedNotes,
     *,
     source: dict[str, str],
-    languages: tuple[str, ...],
+    folder: Path,
     format: str,
     output: Path | None,
     threshold: list[str],
@@ -225,7 +231,7 @@ def _run(
                 thresholds=thresholds,
                 labels=labels,
                 strict=strict,
-                languages=languages,
+                read_languages=partial(_read_languages, folder),
                 split_workers=split_workers,
                 tell=notes.tell,
                 progress=progress,

@@ -18,9 +18,6 @@ from cascade_srn.inputs.records import Record, Records, TextLines, WholeText, de
 from cascade_srn.inputs.tables import open_records
 from cascade_srn.storage.files import check_encoding
 from cascade_srn.storage.limits import read_limits
-from cascade_srn.text.pdf import MAX_BYTES as MAX_PDF_BYTES
-from cascade_srn.text.pdf import is_pdf, parse_pdf
-from cascade_srn.text.pdf_layout import KEEPABLE
 from cascade_srn.text.presplit import given_sentences
 from cascade_srn.types import Document
 
@@ -93,6 +90,8 @@ class Sources:
     ) -> None:
         require_choice("per", per, UNITS_OF_TEXT)
         check_encoding(encoding)
+        if keep_parts:
+            from cascade_srn.text.pdf_layout import KEEPABLE
         for name in keep_parts:
             require_choice("keep_parts", name, KEEPABLE, option="keep_parts")
         self.inputs = find_inputs(arguments, _IN_FOLDERS, (*_IN_FOLDERS, *_TABLES), output=output, tell=tell)
@@ -135,6 +134,8 @@ class Sources:
             before += self._sizes[path] or 0
 
     def _open(self, path: str | None) -> Records:
+        from cascade_srn.text.pdf import MAX_BYTES
+
         format = find_format(path or "")
         if format not in (*_TABLES, "pdf") and self.per != "auto":
             format = _FORMATS_PER[self.per]
@@ -145,7 +146,7 @@ class Sources:
             (self.field, self.id_field, *self.keep),
             stream=stream,
             # A character has at most four bytes.
-            max_bytes=max(MAX_PDF_BYTES, 4 * read_limits().document_characters),
+            max_bytes=max(MAX_BYTES, 4 * read_limits().document_characters),
             encoding=self._encoding,
         )
 
@@ -175,6 +176,8 @@ class Sources:
             return Unreadable(error, position)
 
     def _read_file(self, path: str, record: Record) -> str:
+        from cascade_srn.text.pdf import is_pdf, parse_pdf
+
         # Standard input and pipes have no suffix.
         if record.problem is not None or not (find_format(path) == "pdf" or is_pdf(record.value)):
             return decode(record, "text")

@@ -1,7 +1,7 @@
 """Recognise English, and texts in other languages, by frequent words and scripts."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 # Frequent words of English. They are 25 % of the words of SciERC and 19 % of those of the example corpus.
@@ -65,21 +65,27 @@ class LanguageCheck:
     """Notes about texts that are not in the language of a model, one for each file.
 
     Args:
-        languages: Languages of the model, such as ``("en",)``. Only models for English alone are checked.
+        read_languages: Returns the languages of the model, such as ``("en",)``. It is called for the first text in
+            another language than English. Only models for English alone are checked.
     """
 
-    def __init__(self, languages: Sequence[str]) -> None:
-        self._is_on = tuple(languages) == ("en",)
+    def __init__(self, read_languages: Callable[[], Sequence[str]]) -> None:
+        self._read_languages = read_languages
+        self._is_on: bool | None = None
         self._noted: set[str] = set()
 
     def note(self, place: str, words: Iterable[str]) -> str:
         """Return a note about a text at a place such as ``a.jsonl, line 3``; empty if there is nothing to say."""
         file = _PLACE_IN_FILE.sub("", place)
-        if not self._is_on or file in self._noted:
+        if self._is_on is False or file in self._noted:
             return ""
         counts = LanguageCounts()
         counts.add(word for word, _ in zip(words, range(_MAX_WORDS), strict=False))
         if not counts.is_foreign:
+            return ""
+        if self._is_on is None:
+            self._is_on = tuple(self._read_languages()) == ("en",)
+        if not self._is_on:
             return ""
         self._noted.add(file)
         return f"{place}: the text is not in English, the language of the model; it finds little there"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cascade_srn.apps.annotation.strategies import STRATEGIES, rank_units
 from cascade_srn.apps.annotation.units import DecisionFinder, Unit, UnitSettings, annotate
-from cascade_srn.apps.extract.table_output import StreamTarget
+from cascade_srn.apps.extract.targets import StreamTarget
 from cascade_srn.apps.extract.writers import check_suffix
 from cascade_srn.config import require_choice, require_range
 from cascade_srn.errors import CascadeError, ConfigError, DataError

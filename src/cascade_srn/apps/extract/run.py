@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cascade_srn.apps.extract.table_output import Writer
+from cascade_srn.apps.extract.targets import Writer
 from cascade_srn.errors import CascadeError, DataError, describe_error
 from cascade_srn.extractor import Extractor
 from cascade_srn.inference.streaming import BadText, StreamOptions
@@ -58,7 +58,7 @@ def extract_all(
     thresholds: ThresholdsLike | None = None,
     labels: Sequence[str] | None = None,
     strict: bool = False,
-    languages: Sequence[str] = (),
+    read_languages: Callable[[], Sequence[str]] = tuple,
     split_workers: int = 0,
     tell: Callable[[str], None] = lambda sentence: None,
     progress: Callable[[ExtractionTotals], None] = lambda totals: None,
@@ -67,11 +67,11 @@ def extract_all(
 
     Texts that cannot be read, split, extracted from or written are reported and counted. If the work ends early for any
     reason, the writer keeps the documents so far, and their place is reported. With ``strict``, the first bad text
-    raises an error, after the documents before it are written. ``languages`` are those of the model: a text in another
-    one is noted. ``split_workers`` processes split and tokenize texts ahead.
+    raises an error, after the documents before it are written. ``read_languages`` returns those of the model: a text in
+    another one is noted. ``split_workers`` processes split and tokenize texts ahead.
     """
     totals = ExtractionTotals()
-    run = _ExtractionRun(totals, tell, strict, LanguageCheck(languages))
+    run = _ExtractionRun(totals, tell, strict, LanguageCheck(read_languages))
     try:
         options: StreamOptions = {
             "batch_words": batch_words,

@@ -11,66 +11,14 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cascade_srn.errors import require
+from cascade_srn.apps.extract.targets import NO_FIELDS, Target, Writer
 from cascade_srn.formats.files import to_json
-from cascade_srn.formats.table import COLUMNS, escape_cell, escape_row, to_rows
+from cascade_srn.formats.table import COLUMNS as COLUMNS
+from cascade_srn.formats.table import escape_cell, escape_row, to_rows
 from cascade_srn.types import Document
 
 if TYPE_CHECKING:
     import pyarrow
-
-from abc import ABC, abstractmethod
-from types import MappingProxyType
-from typing import BinaryIO
-
-from cascade_srn.storage.atomic import AtomicFile, AtomicFolder
-
-NO_FIELDS: Mapping[str, Any] = MappingProxyType({})
-
-
-class StreamTarget:
-    """Standard output or another open stream, with the interface of :class:`AtomicFile`."""
-
-    def __init__(self, handle: BinaryIO) -> None:
-        self.handle = handle
-
-    def write(self, data: bytes) -> None:
-        """Write and flush."""
-        try:
-            self.handle.write(data)
-            self.handle.flush()
-        except OSError as error:
-            error.filename = "standard output"  # an error such as a full disk has no path
-            raise
-
-    def commit(self) -> None:
-        """Do nothing: a stream has no pending output."""
-
-    def abandon(self) -> Path | None:
-        """Return None: the reader has the output."""
-        return None
-
-
-Target = StreamTarget | AtomicFile
-
-
-class Writer(ABC):
-    """Writer of documents to a target, which is finished or abandoned at the end."""
-
-    target: Target | AtomicFolder
-
-    @abstractmethod
-    def write(self, document: Document, fields: Mapping[str, Any] = NO_FIELDS) -> None:
-        """Write a document, immediately if the format allows, with fields that are carried along."""
-
-    def finish(self) -> None:
-        """Complete the output after the last document."""
-        self.target.commit()
-
-    def abandon(self) -> Path | None:
-        """Keep the documents so far, and return their path, or None if there are none."""
-        return self.target.abandon()
-
 
 MORE_COLUMNS = ("entity_text", "tail_text", "status")
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
@@ -178,11 +126,6 @@ class _Sink:
 
     def close(self) -> None:
         """Do nothing: the target is committed or abandoned."""
-
-
-def require_pyarrow() -> None:
-    """Raise an error if Parquet cannot be written."""
-    require("pyarrow.parquet", extra="corpus")
 
 
 def _arrow_schema(kept: Sequence[str]) -> "pyarrow.Schema":

@@ -10,24 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from cascade_srn.apps.extract.table_output import (
-    MORE_COLUMNS,
-    NO_FIELDS,
-    CsvWriter,
-    ParquetWriter,
-    StreamTarget,
-    Target,
-    Writer,
-    require_pyarrow,
-)
+from cascade_srn.apps.extract.targets import NO_FIELDS, StreamTarget, Target, Writer
 from cascade_srn.config import require_choice
-from cascade_srn.errors import ConfigError, DataError
-from cascade_srn.formats.brat import is_brat_label
+from cascade_srn.errors import ConfigError, DataError, require
 from cascade_srn.formats.files import is_stream, to_json
 from cascade_srn.formats.jsonl import FIELDS as JSONL_FIELDS
 from cascade_srn.formats.jsonl import to_record
-from cascade_srn.formats.registry import write_documents
-from cascade_srn.formats.table import COLUMNS
 from cascade_srn.schema import Schema
 from cascade_srn.storage.atomic import AtomicFile, AtomicFolder, leaving_no_folders
 from cascade_srn.storage.files import encodable_names, is_compressed
@@ -181,6 +169,8 @@ class BratWriter(Writer):
 
     def write(self, document: Document, fields: Mapping[str, Any] = NO_FIELDS) -> None:
         """Write the two files of a document. Raise DataError if its id cannot be a file name."""
+        from cascade_srn.formats.registry import write_documents
+
         name = self._choose_name(document.id)
         path = self.target.folder / f"{name}.ann"
         try:
@@ -243,6 +233,8 @@ def check_suffix(output: Path | None) -> None:
 
 def _check_labels(schema: Schema) -> None:
     """Raise ConfigError for labels that brat cannot represent, before anything is extracted."""
+    from cascade_srn.formats.brat import is_brat_label
+
     for label in (*schema.entity_types, *schema.relation_types):
         if not is_brat_label(label):
             raise ConfigError(
@@ -255,7 +247,7 @@ def _check_labels(schema: Schema) -> None:
 def check_output(format: str, output: Path | None) -> None:
     """Check that the output can be written, before a model is loaded."""
     if format == "parquet":
-        require_pyarrow()
+        require("pyarrow.parquet", extra="corpus")
     if output is None:
         return
     if format == "brat":
@@ -272,6 +264,8 @@ def check_kept(kept: Sequence[str], format: str) -> None:
         raise ConfigError(
             f"the format {format} has no place for fields of the input", f"Use {', '.join(_KEEPING)}", option="format"
         )
+    from cascade_srn.apps.extract.table_output import COLUMNS, MORE_COLUMNS
+
     taken = JSONL_FIELDS if format == "jsonl" else (*COLUMNS, *MORE_COLUMNS)
     for name in kept:
         if name in taken:
@@ -305,7 +299,7 @@ def make_writer(
         _check_labels(schema)
         return BratWriter(output)
     if format == "parquet":
-        require_pyarrow()
+        require("pyarrow.parquet", extra="corpus")
         if output is None and terminal:
             raise ConfigError("the format parquet needs a file to write to", "Give a file", option="output")
     if format == "html" and output is None and terminal:
@@ -324,6 +318,8 @@ def make_writer(
 
         return StreamWriter(target, render)
     if format in ("csv", "tsv", "parquet"):
+        from cascade_srn.apps.extract.table_output import CsvWriter, ParquetWriter
+
         return ParquetWriter(target, kept) if format == "parquet" else CsvWriter(target, format, kept)
     colour = terminal and output is None
     return StreamWriter(
