@@ -1,7 +1,9 @@
 """Questions to a graph: answers for the sample graph, filters, bounds, and the use of indexes."""
 
 import json
+import random
 import threading
+from collections import defaultdict
 from functools import partial
 
 import pytest
@@ -10,6 +12,7 @@ pytest.importorskip("duckdb")
 
 from tests.apps.graph.documents import DOCUMENTS, document, write_lines
 from tests.apps.graph.large_graph import write_large_graph
+from tests.apps.graph.random_documents import random_document
 
 from cascade_srn.apps.graph import GraphSettings, build
 from cascade_srn.apps.graph.filters import Filters
@@ -387,3 +390,44 @@ def test_questions_about_a_node_use_indexes(tmp_path, n_nodes):
     assert hub["centres"][0]["n_edges"] > n_nodes // 20
     assert len(hub["nodes"]) <= 26
     opened.close()
+
+
+def test_counts_of_years_are_those_of_the_evidence(tmp_path):
+    rng = random.Random(5)
+    documents = [random_document(rng, rng.choice(("", "2019.", "2020.", "2021.")) + f"d{n}") for n in range(60)]
+    settings = GraphSettings(date_field="id", date_pattern=r"^\d{4}")
+    build(write_lines(documents, tmp_path / "documents.jsonl"), tmp_path / "graph", settings)
+    with open_graph(tmp_path / "graph") as graph:
+        evidence = graph.query("SELECT edge, document, date AS year, score, date FROM evidence WHERE date IS NOT NULL")
+        mentions = graph.query("SELECT node, document, date FROM mentions JOIN documents USING (document)")
+        hubs = names(graph.query("SELECT node FROM nodes ORDER BY degree DESC, node LIMIT 5"))
+        columns = ("n", "n_documents", "best_score", "mean_score", "first_date", "last_date")
+        for first, last in ((2019, 2021), (2019, 2019), (2020, 2021), (2000, 2001)):
+            filters = Filters(first_year=first, last_year=last)
+            proof = [row for row in evidence if first <= int(row["year"]) <= last]
+            expected = count_evidence(proof, lambda row: (int(row["year"]), row["edge"]))
+            found = graph.triples(filters=filters, by_year=True, limit=None)
+            assert {(row["year"], row["edge"]): tuple(row[name] for name in columns) for row in found} == expected
+            expected = count_evidence(proof, lambda row: row["edge"])
+            found = graph.neighbourhood(hubs, filters, limit=1000)["edges"]
+            assert {row["edge"]: tuple(row[name] for name in columns) for row in found}.items() <= expected.items()
+            own = [row for row in mentions if row["date"] and first <= int(row["date"]) <= last]
+            expected = count_evidence(own, lambda row: row["node"])
+            for offset in (0, 7):
+                found = graph.ranking(filters=filters, limit=1000, offset=offset)["rows"]
+                counted = {row["node"]: tuple(row[name] for name in columns if name != "mean_score") for row in found}
+                assert counted.items() <= {node: (*row[:3], *row[4:]) for node, row in expected.items()}.items()
+                assert len(found) == max(0, len(expected) - offset)
+
+
+def count_evidence(rows, key):
+    groups = defaultdict(list)
+    for row in rows:
+        groups[key(row)].append(row)
+    counted = {}
+    for name, group in groups.items():
+        scores = [row["score"] for row in group if row.get("score") is not None]
+        best, mean = (round(max(scores), 6), round(sum(scores) / len(scores), 6)) if scores else (None, None)
+        dates = sorted(row["date"] for row in group)
+        counted[name] = (len(group), len({row["document"] for row in group}), best, mean, dates[0], dates[-1])
+    return counted

@@ -5,6 +5,7 @@ Parameters of users are values of the query. Labels are quoted, and years are nu
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cascade_srn.config import Settings, require_range
 
@@ -15,9 +16,11 @@ BEST = "n_documents DESC, n DESC, best_score DESC NULLS LAST, edge"
 # Ends of an edge are compared with each other and not with the parameter: DuckDB only uses the index of a column if it
 # is the only one with a constant.
 _INCIDENT = f"""
-    SELECT head AS node, tail AS other, {EDGE} FROM edges WHERE head IN ({{0}})
-    UNION ALL SELECT tail AS node, head AS other, {EDGE} FROM edges WHERE tail IN ({{0}}) AND head <> tail"""
-INCIDENT = _INCIDENT.format("$node")
+    SELECT head AS node, tail AS other, {EDGE} FROM edges WHERE head IN {{0}}
+    UNION ALL SELECT tail AS node, head AS other, {EDGE} FROM edges WHERE tail IN {{0}} AND head <> tail"""
+# Nodes that are found by the index. A scan is faster for more.
+BY_INDEX = 200
+INCIDENT = _INCIDENT.format("($node)")
 YEAR = "TRY_CAST(regexp_extract(date, '^\\d{4}') AS INTEGER) AS year"
 # Case, accents and hyphens do not matter in a search.
 FOLD = "trim(regexp_replace(lower(strip_accents({})), '[\\s‐‑‒–-]+', ' ', 'g'))"
@@ -59,10 +62,14 @@ class Filters(Settings):
 
 
 NO_FILTERS = Filters()
-_RANKED = """ranked AS MATERIALIZED (
-            SELECT nodes.node, name, nodes.label, counted.n, counted.n_documents, counted.best_score,
-                counted.first_date, counted.last_date, edge
-            FROM counted JOIN nodes USING (node))"""
+_RANKED = """
+    SELECT nodes.node, name, nodes.label, counted.n, counted.n_documents, counted.best_score, counted.first_date,
+        counted.last_date, edge
+    FROM counted JOIN nodes USING (node)"""
+DATES = """
+    SELECT best.* EXCLUDE (first_date, last_date), min(date) AS first_date, max(date) AS last_date FROM best
+    JOIN (SELECT node, document FROM mentions) USING (node) JOIN dated USING (document) GROUP BY ALL"""
+"""Query that adds the dates of ``dated`` to the nodes in ``best``."""
 
 
 def choose_edges(
@@ -84,12 +91,14 @@ def choose_edges(
     if filters.years is None and not by_year:
         return f"{name} AS MATERIALIZED (SELECT {more}{columns} FROM found WHERE {condition})"
     year = "year, " if by_year else ""
-    # Counting rows of documents is faster than count(DISTINCT document), and numbers of edges are grouped faster than
-    # their columns.
+    dated = f"{in_years(filters, 'first_date')} {'AND year IS NOT NULL' if by_year else ''}"
+    # The counts of an edge with one piece of evidence are those of its year. Counting rows of documents is faster than
+    # count(DISTINCT document), and numbers of edges are grouped faster than their columns.
     return f"""
         proof AS MATERIALIZED (
-            SELECT edge, document, score, date FROM (SELECT DISTINCT edge FROM found) JOIN evidence USING (edge)),
-        years AS MATERIALIZED (SELECT date, {YEAR} FROM (SELECT DISTINCT date FROM proof)),
+            SELECT edge, document, score, date
+            FROM (SELECT DISTINCT edge FROM found WHERE found.n > 1) JOIN evidence USING (edge)),
+        years AS (SELECT date, {YEAR} FROM (SELECT date FROM proof UNION SELECT first_date FROM found)),
         by_document AS (
             SELECT edge, {year}document, count(*) AS n, max(score) AS best, sum(score) AS scores,
                 count(score) AS n_scores, min(date) AS first_date, max(date) AS last_date
@@ -102,7 +111,9 @@ def choose_edges(
             FROM by_document GROUP BY ALL),
         {name} AS MATERIALIZED (
             SELECT {year}{more}{columns} FROM counted_edges
-            JOIN (SELECT * EXCLUDE ({COUNTS}) FROM found) USING (edge) WHERE {condition})"""
+            JOIN (SELECT * EXCLUDE ({COUNTS}) FROM found) USING (edge) WHERE {condition}
+            UNION ALL SELECT {year}{more}{columns} FROM (SELECT * REPLACE (best_score AS mean_score) FROM found)
+            {"JOIN years ON date = first_date" if by_year else ""} WHERE n = 1 AND {condition} AND {dated})"""
 
 
 def passes(filters: Filters) -> str:
@@ -110,10 +121,18 @@ def passes(filters: Filters) -> str:
     return f"n >= $min_count AND {min_score('best_score')} AND {one_of('label', filters.relations)}"
 
 
-def edges_of(nodes: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Return a query of the edges of nodes, with columns ``node`` and ``other``, and its values."""
+def one_of_nodes(nodes: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """Return a list of nodes as SQL for ``IN``, and its values."""
+    if len(nodes) > BY_INDEX:
+        return "(SELECT unnest($nodes))", {"nodes": list(nodes)}
     values = {f"n{number}": node for number, node in enumerate(nodes)}
-    return _INCIDENT.format(", ".join(f"${name}" for name in values)), values
+    return f"({', '.join(f'${name}' for name in values)})", values
+
+
+def edges_of(nodes: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """Return a query of the edges of nodes, with columns ``node`` and ``other``, and its values."""
+    given, values = one_of_nodes(nodes)
+    return _INCIDENT.format(given), values
 
 
 def count_related(direction: str, filters: Filters) -> str:
@@ -124,27 +143,34 @@ def count_related(direction: str, filters: Filters) -> str:
         counted AS (
             SELECT other AS node, n, n_documents, best_score, first_date, last_date, edge FROM related
             WHERE label = $relation AND ("symmetric" OR {end} = other)),
-        {_RANKED}"""
+        ranked AS MATERIALIZED ({_RANKED})"""
 
 
 def count_mentions(beside: bool, filters: Filters) -> str:
-    """Return common table expressions up to ``ranked``: all nodes, or those in the same documents as a node."""
+    """Return common table expressions up to ``ranked``: all nodes, or those in the same documents as a node.
+
+    If documents are counted, the dates are left to ``DATES``.
+    """
     if not beside and filters.years is None:
         return "ranked AS (SELECT * EXCLUDE (degree), n_mentions AS n, NULL AS best_score, NULL AS edge FROM nodes)"
     own = "SELECT DISTINCT document FROM mentions WHERE node = $node" if beside else ""
     dated = f"SELECT document, date FROM documents WHERE {in_years(filters)}"
     if beside:
         dated += " AND document IN (FROM own)"
+    # Most nodes are in one document, so that their counts are known.
+    once = f"""UNION ALL SELECT node, name, label, n_mentions, 1, NULL, NULL, NULL, NULL FROM nodes
+            WHERE n_documents = 1 AND {in_years(filters, "first_date")}"""
     return f"""
         {f"own AS MATERIALIZED ({own})," if beside else ""} dated AS MATERIALIZED ({dated}),
         by_document AS (
-            SELECT node, count(*) AS n, any_value(date) AS date FROM mentions JOIN dated USING (document)
-            {"WHERE node <> $node" if beside else ""} GROUP BY node, document),
+            SELECT node, count(*) AS n FROM mentions JOIN dated USING (document)
+            WHERE {"node <> $node" if beside else "node IN (SELECT node FROM nodes WHERE n_documents > 1)"}
+            GROUP BY node, document),
         counted AS (
-            SELECT node, sum(n)::BIGINT AS n, count(*) AS n_documents, NULL AS best_score,
-                min(date) AS first_date, max(date) AS last_date, NULL AS edge
+            SELECT node, sum(n)::BIGINT AS n, count(*) AS n_documents, NULL AS best_score, NULL AS first_date,
+                NULL AS last_date, NULL AS edge
             FROM by_document GROUP BY node),
-        {_RANKED}"""
+        ranked AS {"MATERIALIZED" if beside else ""} ({_RANKED} {"" if beside else once})"""
 
 
 def in_years(filters: Filters, date: str = "date") -> str:

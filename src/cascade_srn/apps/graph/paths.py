@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from cascade_srn.apps.graph.filters import BEST, EDGE, NO_FILTERS, Filters, choose_edges, one_of
+from cascade_srn.apps.graph.filters import BEST, BY_INDEX, EDGE, NO_FILTERS, Filters, choose_edges, edges_of, one_of
 from cascade_srn.config import require_range
 from cascade_srn.errors import ConfigError
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from cascade_srn.apps.graph.reader import Row
 
 MAX_LENGTH = 8
-# Nodes whose edges are found by the index. A scan is faster for more.
-_BY_INDEX = 200
 # The nodes before a node on the shortest ways from an end, with the documents of the edge between.
 _Parents = dict[str, dict[str, int]]
 
@@ -151,28 +149,21 @@ def _ways(parents: _Parents, node: str, limit: int) -> list[_Way]:
 
 def _count_edges(graph: Graph, nodes: Sequence[str]) -> int:
     """Return the number of edges of nodes, which is what expanding them costs."""
-    if len(nodes) > _BY_INDEX:
+    if len(nodes) > BY_INDEX:
         return len(nodes) * 10
     return sum(row["degree"] for row in graph.get_nodes(nodes))
 
 
 def _expand(graph: Graph, nodes: Sequence[str], filters: Filters, ends: Collection[str]) -> list[Row]:
     """Return the neighbours of nodes, with the best edge and its number of documents."""
-    values: dict[str, Any]
-    if len(nodes) <= _BY_INDEX:
-        values = {f"n{number}": node for number, node in enumerate(nodes)}
-        given = f"({', '.join(f'${name}' for name in values)})"
-    else:
-        values, given = {"nodes": list(nodes)}, "(SELECT unnest($nodes))"
+    incident, values = edges_of(list(nodes))
     typed = ""
     if filters.types:
         values["ends"] = list(ends)
         condition = f"{one_of('label', filters.types)} OR list_contains($ends, node)"
         typed = f"WHERE other IN (SELECT node FROM nodes WHERE {condition})"
     return graph.select(
-        f"""WITH found AS MATERIALIZED (
-            SELECT head AS node, tail AS other, {EDGE} FROM edges WHERE head IN {given}
-            UNION ALL SELECT tail AS node, head AS other, {EDGE} FROM edges WHERE tail IN {given}),
+        f"""WITH found AS MATERIALIZED ({incident}),
         {choose_edges(filters, "node, other, ")}
         SELECT node, other, max(n_documents) AS n_documents, first(edge ORDER BY {BEST}) AS edge
         FROM chosen {typed} GROUP BY node, other ORDER BY node, other""",

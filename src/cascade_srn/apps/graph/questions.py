@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cascade_srn.apps.graph.filters import (
     BEST,
     COUNTS,
+    DATES,
     EDGE,
     INCIDENT,
     NO_FILTERS,
@@ -26,6 +27,7 @@ from cascade_srn.apps.graph.filters import (
     count_related,
     edges_of,
     one_of,
+    one_of_nodes,
     passes,
 )
 from cascade_srn.apps.graph.generic import COREFERENCE
@@ -379,6 +381,7 @@ class Graph(GraphReader):
         if relation is not None and node is None:
             raise ConfigError("a relation is given without a node", "Give the node that it leads to or from")
         values: dict[str, Any] = {}
+        dates = "FROM best"
         if node is not None:
             self.get_nodes([node])
             values["node"] = node
@@ -387,13 +390,17 @@ class Graph(GraphReader):
             counted = count_related(direction, filters)
         else:
             counted = count_mentions(node is not None, filters)
+            dates = DATES if node is not None or filters.years else dates
+        columns = "node, name, label, n, n_documents, best_score, first_date, last_date, edge"
+        order = "n_documents DESC, n DESC, name, node"
         rows = self.select(
             f"""WITH {counted},
             chosen AS MATERIALIZED (
-                SELECT node, name, label, n, n_documents, best_score, first_date, last_date, edge FROM ranked
-                WHERE n >= $min_count AND {one_of("label", (type,) if type else ())})
-            SELECT *, (SELECT count(*) FROM chosen) AS total FROM chosen
-            ORDER BY n_documents DESC, n DESC, name, node LIMIT {limit} OFFSET {offset}""",
+                SELECT {columns} FROM ranked WHERE n >= $min_count AND {one_of("label", (type,) if type else ())}),
+            best AS MATERIALIZED (
+                SELECT *, (SELECT count(*) FROM chosen) AS total FROM chosen ORDER BY {order}
+                LIMIT {limit} OFFSET {offset})
+            SELECT {columns}, total FROM ({dates}) ORDER BY {order}""",
             min_count=filters.min_count,
             **values,
         )
@@ -451,16 +458,21 @@ class Graph(GraphReader):
             return []
         if limit is not None:
             require_range("limit", limit, 1)
-        ends = "SELECT *, NULL AS type FROM chosen"
+        typed = ""
         if filters.types:
-            ends = "SELECT chosen.*, nodes.label AS type FROM chosen JOIN nodes ON nodes.node = other"
+            labels = one_of("label", filters.types)
+            typed = f"JOIN (SELECT node AS other FROM nodes WHERE {labels}) USING (other)"
         incident, values = edges_of(nodes)
+        # Numbers of edges are sorted faster than whole rows.
         return self.select(
-            f"""WITH found AS MATERIALIZED ({incident}), {choose_edges(filters, "node, other, ")},
-            ends AS MATERIALIZED ({ends})
-            SELECT * EXCLUDE (other, type), count(*) OVER (PARTITION BY node) AS total FROM ends
-            WHERE {one_of("type", filters.types)}
-            QUALIFY row_number() OVER (PARTITION BY node ORDER BY {BEST}) <= {limit or NO_LIMIT} ORDER BY {BEST}""",
+            f"""WITH found AS MATERIALIZED ({incident}),
+            {choose_edges(filters, "node, other, ", columns=f"edge, {COUNTS}")},
+            best AS MATERIALIZED (
+                SELECT node, count(*) AS total,
+                    unnest(array_agg(edge ORDER BY {BEST})[:{limit or NO_LIMIT}]) AS edge
+                FROM chosen {typed} GROUP BY node)
+            SELECT node, {EDGE}, total FROM best JOIN chosen USING (node, edge)
+            JOIN (SELECT * EXCLUDE ({COUNTS}) FROM found) USING (node, edge) ORDER BY {BEST}""",
             **values,
             min_score=filters.min_score,
             min_count=filters.min_count,
@@ -470,11 +482,10 @@ class Graph(GraphReader):
         """Return the best edges between nodes."""
         if not nodes:
             return []
-        values = {f"n{number}": node for number, node in enumerate(nodes)}
-        names = ", ".join(f"${name}" for name in values)
+        given, values = one_of_nodes(nodes)
         return self.select(
-            f"""WITH near AS MATERIALIZED (SELECT {EDGE} FROM edges WHERE head IN ({names})),
-            found AS MATERIALIZED (SELECT * FROM near WHERE tail IN ({names})), {choose_edges(filters)}
+            f"""WITH near AS MATERIALIZED (SELECT {EDGE} FROM edges WHERE head IN {given}),
+            found AS MATERIALIZED (SELECT * FROM near WHERE tail IN {given}), {choose_edges(filters)}
             SELECT * FROM chosen ORDER BY {BEST} LIMIT {MAX_INNER_EDGES}""",
             min_score=filters.min_score,
             min_count=filters.min_count,

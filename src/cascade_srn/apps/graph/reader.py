@@ -20,6 +20,7 @@ from cascade_srn.apps.graph.filters import (
     in_years,
     min_score,
     one_of,
+    one_of_nodes,
 )
 from cascade_srn.apps.graph.generic import COREFERENCE
 from cascade_srn.apps.graph.tables import STEPS
@@ -318,12 +319,11 @@ class GraphReader:
 
     def get_nodes(self, nodes: Sequence[str]) -> list[Row]:
         """Return nodes in the given order."""
-        values = {f"n{number}": node for number, node in enumerate(dict.fromkeys(nodes))}
-        if not values:
+        if not nodes:
             return []
-        names = ", ".join(f"${name}" for name in values)
+        given, values = one_of_nodes(list(dict.fromkeys(nodes)))
         columns = f"{NODE}, votes{', identifier, link' if self.has_vocabulary else ''}"
-        rows = self.select(f"SELECT {columns} FROM nodes WHERE node IN ({names})", **values)
+        rows = self.select(f"SELECT {columns} FROM nodes WHERE node IN {given}", **values)
         found = {row["node"]: row for row in rows}
         for node in nodes:
             if node not in found:
