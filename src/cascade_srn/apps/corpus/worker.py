@@ -7,7 +7,6 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from queue import Full, Queue
@@ -73,7 +72,8 @@ class ShardWorker:
         self._has_gpu = getattr(self.extractor.model.device, "type", "cpu") != "cpu"
         self._pieces = self._predictor(lambda: None).collator.pieces  # a predictor refuses wrong thresholds
         self._reader = RowReader(job.files, settings.inputs)
-        self._language = LanguageCheck(partial(read_languages, Path(job.model)))
+        languages = read_languages(Path(job.model))
+        self._language = LanguageCheck(lambda: languages)
 
     def process(self, shard: Shard, attempt: int = 1) -> ShardResult:
         """Process a shard, and write its tables and its record.
