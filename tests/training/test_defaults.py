@@ -27,6 +27,18 @@ def test_the_last_weights_count_with_a_small_dev():
     assert default_training(1000, width=384, n_dev=200)["evaluate_every"] == 3
 
 
+def test_few_sentences_are_seen_more_often_on_a_gpu():
+    few, many = (
+        [default_training(n, width=384, is_gpu=is_gpu)["epochs"] for is_gpu in (False, True)] for n in (100, 2000)
+    )
+    assert few == [30, 60]
+    assert many[0] == many[1]
+
+
+def test_entities_of_few_sentences_are_swapped():
+    assert default_training(100, width=384)["swapping"] > default_training(2000, width=384)["swapping"] == 0
+
+
 def test_wide_encoders_learn_more_slowly():
     small, base = (default_training(100, width=width)["encoder_learning_rate"] for width in (384, 768))
     assert base < small

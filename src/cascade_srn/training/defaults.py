@@ -15,16 +15,20 @@ _BATCHES = {4: 50, 8: 400, 16: 1000, 32: math.inf}
 FEWEST_STEPS = 240
 # Sentences that training shows to the model in all epochs together, within the limits of the number of epochs.
 _SENTENCES_SEEN, _FEWEST_EPOCHS, _MOST_EPOCHS = 56_000, 10, 30
+# With few sentences, more epochs still help. A GPU has the time for them.
+_MOST_EPOCHS_ON_GPU = 60
 # Sentences of dev from which the best of several evaluations is more than luck. With fewer, the last weights count.
 _ENOUGH_DEV = 100
 _N_EVALUATIONS = 10
 # Encoders up to this width learn with a higher rate.
 SMALL_WIDTH = 512
-# Sentences up to which words are masked, against learning single words by heart.
+# Sentences up to which words are masked and entities swapped, against learning single words by heart.
 _FEW_SENTENCES = 400
 
 
-def default_training(n_sentences: int, *, width: int, n_dev: int = 0, epochs: int | None = None) -> dict[str, Any]:
+def default_training(
+    n_sentences: int, *, width: int, n_dev: int = 0, epochs: int | None = None, is_gpu: bool = False
+) -> dict[str, Any]:
     """Return settings of a training by name, as in the section ``training`` of a recipe.
 
     Args:
@@ -32,11 +36,14 @@ def default_training(n_sentences: int, *, width: int, n_dev: int = 0, epochs: in
         width: Width of the vectors of the encoder, such as 384 (small) or 768 (base size).
         n_dev: Sentences to choose weights and thresholds on.
         epochs: Passes over the sentences, if they are not to be chosen.
+        is_gpu: Whether a GPU trains.
     """
     n_sentences = max(1, n_sentences)
+    is_few = n_sentences <= _FEW_SENTENCES
     batch_size = next(size for size, most in _BATCHES.items() if n_sentences <= most)
     if epochs is None:
-        epochs = min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, round(_SENTENCES_SEEN / n_sentences)))
+        most = _MOST_EPOCHS_ON_GPU if is_gpu and is_few else _MOST_EPOCHS
+        epochs = min(most, max(_FEWEST_EPOCHS, round(_SENTENCES_SEEN / n_sentences)))
         epochs = max(epochs, math.ceil(FEWEST_STEPS / math.ceil(n_sentences / batch_size)))
     return {
         "epochs": epochs,
@@ -44,6 +51,7 @@ def default_training(n_sentences: int, *, width: int, n_dev: int = 0, epochs: in
         "learning_rate": 7e-4,
         "encoder_learning_rate": 2.5e-4 if width <= SMALL_WIDTH else 7e-5,
         "corruption": 0.2,
-        "masking": 0.1 if n_sentences <= _FEW_SENTENCES else 0.0,
+        "masking": 0.1 if is_few else 0.0,
+        "swapping": 0.3 if is_few else 0.0,
         "evaluate_every": max(1, epochs // _N_EVALUATIONS) if n_dev >= _ENOUGH_DEV else None,
     }

@@ -20,6 +20,7 @@ from cascade_srn.model.folder import CARD_FILE
 from cascade_srn.model.model import Model
 from cascade_srn.model.start import OPTION, Start
 from cascade_srn.network.examples import Example
+from cascade_srn.runs.device import find_device
 from cascade_srn.runs.environment import RunContext, shareable
 from cascade_srn.runs.folder import SUMMARY
 from cascade_srn.storage.atomic import leaving_no_folders
@@ -79,7 +80,10 @@ def train(
     examples, dev_examples = training_examples(model, documents, dev)
     if settings is None:
         values = default_training(
-            len(examples), width=model.network.encoder.config.hidden_size, n_dev=len(dev_examples)
+            len(examples),
+            width=model.network.encoder.config.hidden_size,
+            n_dev=len(dev_examples),
+            is_gpu=find_device("auto").type == "cuda",
         )
         settings = TrainingSettings.from_dict(values)
     model.forget_card()

@@ -165,7 +165,7 @@ class RecipeSuggestion:
             share = 0.1 if train.documents >= _MANY_DOCUMENTS else 0.2
         n_dev = summaries["dev"].sentences if "dev" in summaries else round((share or 0) * train.sentences)
         n_train = train.sentences - (0 if "dev" in summaries else n_dev)
-        training = default_training(n_train, width=suggested.width, n_dev=n_dev)
+        training = default_training(n_train, width=suggested.width, n_dev=n_dev, is_gpu=is_gpu)
         n_threads = torch.get_num_threads()
         speed = _GPU_SPEED if is_gpu else suggested.per_thread * n_threads
         few = _FOLDS <= train.annotated < _FOLD_DOCUMENTS
@@ -253,6 +253,7 @@ class RecipeSuggestion:
         notes = {
             "corruption": "share of wrong entities that relations are learned with, as in prediction",
             "masking": "share of the words that are hidden from the encoder",
+            "swapping": "share of the entities that get the words of others of their type",
             "evaluate_every": "dev is small, so the last weights are kept"
             if not self.training["evaluate_every"]
             else "",

@@ -67,7 +67,7 @@ class _Lines(io.StringIO):
 
 
 def project_sections(
-    train: Sequence[Document], *, width: int, epochs: int | None, seed: int
+    train: Sequence[Document], *, width: int, epochs: int | None, seed: int, is_gpu: bool = False
 ) -> dict[str, dict[str, Any]]:
     """Return settings of a recipe by section for documents of a project, from which dev is taken if they are enough.
 
@@ -76,6 +76,7 @@ def project_sections(
         width: Width of the vectors of the encoder.
         epochs: Passes over the documents, or None to choose them.
         seed: Seed of the choice of dev.
+        is_gpu: Whether a GPU trains.
     """
     from cascade_srn.training.defaults import default_training
 
@@ -85,7 +86,7 @@ def project_sections(
     return {
         "model": {} if has_dev else {"thresholds": FEW_SHOT_THRESHOLDS},
         "data": {"dev": DEV_SHARE if has_dev else None, "split_seed": seed},
-        "training": default_training(n_sentences - n_dev, width=width, n_dev=n_dev, epochs=epochs),
+        "training": default_training(n_sentences - n_dev, width=width, n_dev=n_dev, epochs=epochs, is_gpu=is_gpu),
     }
 
 
@@ -184,13 +185,15 @@ class ProjectWorker:
         """Return the settings of the training."""
         from cascade_srn.encoder.pretrained import encoder_width
         from cascade_srn.model.start import Start
+        from cascade_srn.runs.device import find_device
         from cascade_srn.training.defaults import SMALL_WIDTH
         from cascade_srn.training.recipe import Recipe
 
         start = self.job["model"]
         model: dict[str, Any] = {"start": start} if start is not None else {"encoder": {"name": self.job["encoder"]}}
         width = Start(start).width if start is not None else encoder_width(self.job["encoder"]) or SMALL_WIDTH
-        sections = project_sections(train, width=width, epochs=self.job["epochs"], seed=self.job["seed"])
+        chosen = {"epochs": self.job["epochs"], "seed": self.job["seed"], "is_gpu": find_device("auto").type == "cuda"}
+        sections = project_sections(train, width=width, **chosen)
         return Recipe.from_dict(
             {
                 "model": model | sections["model"],

@@ -110,7 +110,13 @@ class Teach(Trainings[TeachOptions]):
     def sections(self, training: Training, documents: Sequence[Document]) -> dict[str, dict[str, Any]]:
         """Return the settings of an annotation project. The dev file of the corpus only scores the model."""
         width = self.starts[training.start].width
-        sections = project_sections(documents, width=width, epochs=self.options.epochs or None, seed=training.seed)
+        sections = project_sections(
+            documents,
+            width=width,
+            epochs=self.options.epochs or None,
+            seed=training.seed,
+            is_gpu=self.device.type == "cuda",
+        )
         sections["data"]["test"] = self.corpora[training.corpus][0].dev
         return sections
 

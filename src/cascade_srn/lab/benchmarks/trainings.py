@@ -168,7 +168,10 @@ class Trainings(Generic[OptionsT]):
         """Return sections of the recipe that depend on the number of documents to learn from."""
         settings, corpus = self.corpora[training.corpus]
         chosen = default_training(
-            count_sentences(documents), width=self.starts[training.start].width, n_dev=count_sentences(corpus.dev)
+            count_sentences(documents),
+            width=self.starts[training.start].width,
+            n_dev=count_sentences(corpus.dev),
+            is_gpu=self.device.type == "cuda",
         )
         return {"model": {}, "data": {"dev": settings.dev, "test": settings.test}, "training": chosen}
 
