@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cascade_srn.apps.extract.targets import NO_FIELDS, Target, Writer
 from cascade_srn.formats.files import to_json
-from cascade_srn.formats.table import COLUMNS as COLUMNS
-from cascade_srn.formats.table import escape_cell, escape_row, to_rows
+from cascade_srn.formats.table import COLUMNS, escape_cell, escape_row, to_rows
 from cascade_srn.types import Document
 
 if TYPE_CHECKING:

@@ -264,7 +264,8 @@ def check_kept(kept: Sequence[str], format: str) -> None:
         raise ConfigError(
             f"the format {format} has no place for fields of the input", f"Use {', '.join(_KEEPING)}", option="format"
         )
-    from cascade_srn.apps.extract.table_output import COLUMNS, MORE_COLUMNS
+    from cascade_srn.apps.extract.table_output import MORE_COLUMNS
+    from cascade_srn.formats.table import COLUMNS
 
     taken = JSONL_FIELDS if format == "jsonl" else (*COLUMNS, *MORE_COLUMNS)
     for name in kept:
