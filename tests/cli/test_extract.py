@@ -85,7 +85,7 @@ def test_a_text_in_another_language_is_noted(tmp_path, capsys):
     (tmp_path / "a.txt").write_text(german, encoding="utf-8")
     assert run_command("extract", tmp_path / "a.txt", "--text", TEXT * 9, "--device", "cpu", "--format", "jsonl") == 0
     (note,) = capsys.readouterr().err.splitlines()
-    assert note.startswith(f"Note: {tmp_path / 'a.txt'}: the text is not in English")
+    assert note.startswith(f"Note: {tmp_path / 'a.txt'}: some text is not in English")
 
 
 def test_segmenters(monkeypatch, capsys):

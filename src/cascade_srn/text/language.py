@@ -88,4 +88,4 @@ class LanguageCheck:
         if not self._is_on:
             return ""
         self._noted.add(file)
-        return f"{place}: the text is not in English, the language of the model; it finds little there"
+        return f"{place}: some text is not in English, the language of the model; it finds little there"
