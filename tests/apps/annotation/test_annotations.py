@@ -35,6 +35,14 @@ def test_a_schema_file(tmp_path):
     assert read_labels(path).schema.symmetric == {"R"}
 
 
+def test_names_of_the_schema_in_yaml(tmp_path):
+    path = tmp_path / "labels.yaml"
+    path.write_text("entity_types: {A: A thing.}\nrelation_types:\n  R: {heads: [A], definition: Two things.}\n")
+    labels = read_labels(path)
+    assert labels.define("entities", "A") == "A thing."
+    assert labels.schema.relation_types == ("R",)
+
+
 @pytest.mark.parametrize(
     "text",
     [

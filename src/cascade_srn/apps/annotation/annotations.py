@@ -18,6 +18,8 @@ from cascade_srn.schema import RelationConstraints, Schema
 from cascade_srn.types import Document, Span, Triple
 
 _SECTIONS = ("entities", "relations")
+# Names of schema.json, which YAML files may use, too.
+_SCHEMA_NAMES = {"entity_types": "entities", "relation_types": "relations"}
 _CONSTRAINTS = tuple(field.name for field in fields(RelationConstraints))
 # "description" is another name of "definition".
 _FIELDS = {
@@ -108,13 +110,16 @@ def read_labels(path: str | Path) -> ProjectLabels:
           COMPARE: {definition: Two things are compared., symmetric: true}
     """
     path = Path(path)
+    content = read_bytes(path)
     try:
-        record = yaml.safe_load(read_bytes(path))
+        record = yaml.safe_load(content)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"{path} is not YAML ({reason})", "Check its indentation and quotes", option="labels") from None
     if isinstance(record, Mapping) and "entity_types" in record:
-        return ProjectLabels(read_schema(path))
+        if content.lstrip().startswith(b"{"):
+            return ProjectLabels(read_schema(path))
+        record = {_SCHEMA_NAMES.get(key, key): value for key, value in record.items()}
     return ProjectLabels.from_dict(record, str(path))
 
 
