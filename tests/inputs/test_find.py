@@ -195,3 +195,5 @@ def test_files_of_a_folder_that_are_not_read_are_reported(tmp_path, argument):
     notes = []
     assert list(Sources([f"{tmp_path}{argument}"], tell=notes.append).inputs) == ["a"]
     assert notes == [f"{tmp_path}{argument}: files that are not read: 1 .csv, 2 .docx, 1 without a suffix"]
+    with pytest.warns(UserWarning, match="1 .csv, 2 .docx, 1 without a suffix"):
+        find.find_files(f"{tmp_path}{argument}", ("text",))

@@ -3,6 +3,7 @@
 import glob
 import os
 import re
+import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -82,7 +83,7 @@ def find_files(
     named: Collection[str] | None = None,
     hidden: tuple[str, ...] = (".",),
     streams: bool = False,
-    tell: Callable[[str], None] = lambda sentence: None,
+    tell: Callable[[str], None] = lambda sentence: warnings.warn(sentence, stacklevel=3),
 ) -> list[str]:
     """Return the files of a path, a folder or a pattern, in order.
 
@@ -92,7 +93,7 @@ def find_files(
         named: Formats of files and of patterns with a suffix; None for all files.
         hidden: Start of the names of files and subfolders that are not found in folders.
         streams: Accept pipes and devices.
-        tell: Called with a sentence about the files of a folder or pattern that are not read.
+        tell: Called with a sentence about the files of a folder or pattern that are not read. Default: a warning.
     """
     if not address.strip():
         raise DataError("an address of the input is empty", "Give a file, a folder or a pattern")
