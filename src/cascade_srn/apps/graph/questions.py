@@ -323,17 +323,21 @@ class Graph(GraphReader):
         n_documents = {row["year"]: row["n"] for row in totals}
         first = max(years["first"], filters.first_year or 0)
         last = min(years["last"], 9999 if filters.last_year is None else filters.last_year)
+        described = self.get_nodes(list(dict.fromkeys(self.resolve(node) for node in nodes)))
+        if not described:
+            return []
+        given, values = one_of_nodes([row["node"] for row in described])
+        counted = self.select(
+            f"""WITH own AS MATERIALIZED (SELECT DISTINCT node, document FROM mentions WHERE node IN {given})
+            SELECT node, year, count(*) AS n FROM (SELECT node, {YEAR} FROM own JOIN documents USING (document))
+            GROUP BY node, year""",
+            **values,
+        )
+        counts = {(one["node"], one["year"]): one["n"] for one in counted}
         found = []
-        for row in self.get_nodes(list(dict.fromkeys(self.resolve(node) for node in nodes))):
-            counted = self.select(
-                f"""WITH own AS MATERIALIZED (SELECT DISTINCT document FROM mentions WHERE node = $node)
-                SELECT year, count(*) AS n FROM (SELECT {YEAR} FROM own JOIN documents USING (document))
-                GROUP BY year""",
-                node=row["node"],
-            )
-            counts = {one["year"]: one["n"] for one in counted}
+        for row in described:
             for year in range(first, last + 1):
-                n, total = counts.get(year, 0), n_documents.get(year, 0)
+                n, total = counts.get((row["node"], year), 0), n_documents.get(year, 0)
                 count = {"year": year, "n_documents": n, "n_all": total, "share": round(n / total, 6) if total else 0.0}
                 found.append({name: row[name] for name in ("node", "name", "label")} | count)
         return found

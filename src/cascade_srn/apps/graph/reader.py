@@ -347,7 +347,9 @@ class GraphReader:
         values = {f"e{number}": edge for number, edge in enumerate({row["edge"] for row in edges})}
         by_year = "year" in edges[0]
         found = self.select(
-            f"""WITH near AS MATERIALIZED (SELECT * FROM evidence WHERE edge IN ({", ".join(f"${e}" for e in values)})),
+            f"""WITH near AS MATERIALIZED (
+                SELECT edge, document, document_id, relation, date, score, sentence_text, head_text, tail_text
+                FROM evidence WHERE edge IN ({", ".join(f"${e}" for e in values)})),
             best AS MATERIALIZED (
                 SELECT *, {YEAR if by_year else "NULL AS year"} FROM near
                 WHERE {min_score("score")} AND {in_years(filters)}
