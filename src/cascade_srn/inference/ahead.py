@@ -23,9 +23,10 @@ import numpy as np
 from cascade_srn.encoder.pieces import Row, WordPieces
 from cascade_srn.encoder.windows import Integers
 from cascade_srn.errors import CascadeError, ConfigError
-from cascade_srn.inference.predictor import check_characters, without_garbage_collection
+from cascade_srn.inference.predictor import check_characters
 from cascade_srn.inference.streaming import MOST_BATCHES, Outcome
 from cascade_srn.runs.children import DONE, ENDED, FAILED, WARNED, ChildEvent, FunctionChild
+from cascade_srn.runs.garbage import without_garbage_collection
 from cascade_srn.text.segment import Segmenter
 from cascade_srn.types import Document, Sentence
 

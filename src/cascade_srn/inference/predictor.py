@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -31,6 +30,7 @@ from cascade_srn.inference.cascade_search import Search, SearchSettings
 from cascade_srn.inference.decode import Floats, Postprocessor, SearchResult
 from cascade_srn.inference.precision import MinScores, PrecisionRecord
 from cascade_srn.network.examples import Example
+from cascade_srn.runs.garbage import without_garbage_collection
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Sentence
 
@@ -390,22 +390,6 @@ class BaseModel(ABC):
             cuda_graphs=cuda_graphs,
             min_scores=min_scores,
         )
-
-
-@contextmanager
-def without_garbage_collection() -> Iterator[None]:
-    """Do not look for garbage in this block. Objects that are no longer used are still freed, unless they form cycles.
-
-    Predictions make many objects and no cycles. Python would look through all objects of the process for cycles again
-    and again, and with torch there are many.
-    """
-    is_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if is_enabled:
-            gc.enable()
 
 
 def _by_label(labels: Sequence[str], own: Mapping[str, float], otherwise: float) -> Floats:

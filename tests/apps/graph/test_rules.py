@@ -1,10 +1,12 @@
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cascade_srn.apps.graph.forest import Forest
 from cascade_srn.apps.graph.normalise import normalise
-from cascade_srn.apps.graph.rules import Words, find_pairs, fuzzy_merges, head_merges, spelling_merges
+from cascade_srn.apps.graph.rules import WordGroups, Words, find_pairs, fuzzy_merges, head_merges, spelling_merges
 
 pytest.importorskip("rapidfuzz")
 
@@ -139,3 +141,21 @@ def test_the_cost_grows_nearly_linearly():
     ]
     forest = make_forest(names)
     assert len(list(find_pairs(forest, 0.9, Words.collect(forest, Counter())))) <= 40 * len(names)
+
+
+@given(
+    st.lists(st.text("abcé", min_size=5, max_size=9), unique=True, max_size=30),
+    st.lists(st.text("abcé", min_size=5, max_size=9), max_size=5),
+)
+def test_groups_of_words_equal_a_comparison_of_all_deletions(words, asked):
+    def deletions(word):
+        return {word} | {word[:at] + word[at + 1 :] for at in range(len(word))} if len(word) > 5 else set()
+
+    first, later = words[::2], words[1::2]
+    groups = WordGroups(first)
+    groups.find(asked)
+    groups.add(later)
+    found = groups.find([*asked, *first])
+    assert set(found) == {shorter for word in (*asked, *first) for shorter in deletions(word)}
+    for shorter, members in found.items():
+        assert sorted(members) == sorted(word for word in words if shorter in deletions(word))

@@ -41,6 +41,7 @@ from cascade_srn.formats.schema_file import read_schema
 from cascade_srn.inference.precision import find_min_scores
 from cascade_srn.inference.precision_option import parse_precision
 from cascade_srn.model.folder import model_checksum, read_precision, read_settings
+from cascade_srn.runs.garbage import without_garbage_collection
 from cascade_srn.schema import Schema
 from cascade_srn.storage.bundled import find_model
 from cascade_srn.version import __version__
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
+@without_garbage_collection()
 def build(
     corpora: str | Path | Sequence[str | Path],
     output: str | Path,
@@ -81,6 +83,7 @@ def build(
     return build_from(Sources(load(given, settings), absolute_files(settings)), output, overwrite=overwrite)
 
 
+@without_garbage_collection()
 def build_from(
     sources: Sources, output: str | Path, *, overwrite: bool = False, earlier: Earlier | None = None
 ) -> GraphReport:

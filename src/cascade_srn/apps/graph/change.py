@@ -20,6 +20,7 @@ from cascade_srn.apps.graph.sources import Sources, combine, read_sources, read_
 from cascade_srn.apps.graph.store import read_record
 from cascade_srn.apps.graph.tables import load_library
 from cascade_srn.errors import DataError
+from cascade_srn.runs.garbage import without_garbage_collection
 from cascade_srn.storage.files import checksum
 from cascade_srn.storage.lock import FolderLock
 
@@ -115,6 +116,7 @@ def _changeable(graph: str | Path) -> Sources:
     return sources
 
 
+@without_garbage_collection()
 def write_change(
     graph: str | Path, sources: Sources, gone: Collection[int], new: Extracted | None, **changes: int
 ) -> GraphReport:

@@ -20,7 +20,7 @@ from cascade_srn.apps.graph.acronyms import expand, short_words, split_own_acron
 from cascade_srn.apps.graph.forest import Forest, Key
 from cascade_srn.apps.graph.normalise import normalise, singular, squeeze
 from cascade_srn.apps.graph.resolve import Resolution, Surface, Texts, make_keys, merge_keys
-from cascade_srn.apps.graph.rules import Words, group_words, plain_words, respell, turn_words, without_head
+from cascade_srn.apps.graph.rules import WordGroups, Words, plain_words, respell, turn_words, without_head
 from cascade_srn.apps.graph.settings import GraphSettings
 from cascade_srn.apps.graph.tables import load_library, make_schema
 
@@ -137,7 +137,11 @@ class Resolver:
         self._before = Words({}, Counter(), Counter())
         for word, n, names in tokens:
             self._before.counts[word], self._before.names[word] = n, names
-        self._groups = group_words(self._before.counts) if settings.fuzzy else None
+        self._groups = WordGroups(self._before.counts) if settings.fuzzy else None
+        # What has been compared so far, and with which long forms of acronyms.
+        self._asked: set[_Id] = set()
+        self._near: set[_Id] = set()
+        self._long_forms: Mapping[_Id, str] = {}
         self._known_tokens: set[str] = set()
         self._known_variants: dict[str, tuple[str, ...]] = {}
         self._labels = [""]
@@ -228,7 +232,21 @@ class Resolver:
         return Key(*one, row["name"], row["main_label"], row["n"]) if row and row["n"] else None
 
     def _compared(self, affected: set[_Id], long_forms: Mapping[_Id, str]) -> set[_Id]:
-        """Return the keys that affected keys are compared with, in either direction."""
+        """Return the keys that affected keys are compared with, in either direction. Those found before are kept."""
+        changed = {one for one, _ in long_forms.items() ^ self._long_forms.items()}
+        new = {one for one in affected if one not in self._asked or not changed.isdisjoint(self._acronyms(one))}
+        if new:
+            self._near |= self._find_compared(new, long_forms)
+        self._asked |= affected
+        self._long_forms = long_forms
+        return self._near - affected
+
+    def _acronyms(self, one: _Id) -> set[_Id]:
+        """Return the acronyms among the words of a key."""
+        key = self._key(one)
+        return set() if key is None else {(short, one[1]) for short in _links(key.text, key.name, True)[-1].split(" ")}
+
+    def _find_compared(self, affected: set[_Id], long_forms: Mapping[_Id, str]) -> set[_Id]:
         targets: set[_Id] = set()
         squeezed: set[_Id] = set()
         plain: set[_Id] = set()
@@ -276,15 +294,15 @@ class Resolver:
             if (key := self._key(one)) is not None
             for word in short_words(key)
         }
-        return (near | self._load("SELECT key FROM keys SEMI JOIN ids USING (text, label)", ids=words)) - affected
+        return near | self._load("SELECT key FROM keys SEMI JOIN ids USING (text, label)", ids=words)
 
     def _variants(self, keys: Iterable[Key]) -> dict[str, tuple[str, ...]]:
         """Return the words that are written like words of keys, before or after the change."""
-        if not self._settings.fuzzy:
+        if self._groups is None:
             return {}
         tokens = {token for key in keys for token in key.text.split(" ")}
         if not tokens <= self._known_tokens:
-            group_words(tokens - self._known_tokens - self._before.counts.keys(), self._groups)
+            self._groups.add(tokens - self._known_tokens - self._before.counts.keys())
             counts = Counter(dict.fromkeys((*self._before.counts, *tokens), 1))
             words = Words({}, counts, Counter(), self._groups)
             self._known_variants = words.find_variants(tokens | self._known_tokens)
