@@ -64,15 +64,16 @@ def link_nodes(
             rows += [(node, entry.id, entry.names[0], text, kind, score) for entry, text, score in entries]
             if found:
                 given[node] = (entries[0][0].id, kind) if len(found) == 1 else (None, AMBIGUOUS)
-    ids = nodes["node"].to_pylist()
+    found_of = [given.get(node, (None, None)) for node in nodes["node"].to_pylist()] if given else []
     for position, column in enumerate(("identifier", "link")):
-        values = [given.get(node, (None, None))[position] for node in ids]
+        values = [found[position] for found in found_of] or [None] * nodes.num_rows
         nodes = nodes.append_column(column, pa.array(values, pa.string()))
     schema = table_schema("links")
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     links = pa.table([pa.array(list(c), kind) for c, kind in zip(columns, schema.types, strict=True)], schema=schema)
     kinds = Counter(kind for _, kind in given.values())
-    counts = {kind: kinds[kind] for kind in (EXACT, NORMALISED, NGRAM, AMBIGUOUS)} | {UNLINKED: len(ids) - len(given)}
+    counts = {kind: kinds[kind] for kind in (EXACT, NORMALISED, NGRAM, AMBIGUOUS)}
+    counts[UNLINKED] = nodes.num_rows - len(given)
     return nodes, links, counts if vocabulary is not None else {}
 
 

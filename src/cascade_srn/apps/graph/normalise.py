@@ -53,6 +53,7 @@ _PLURALS = (
 _NO_PLURAL = re.compile(r"(s|u|i|ic|ia)s$")
 
 
+@lru_cache(maxsize=1 << 16)  # the same names are compared in several steps
 def normalise(text: str, *, leave_out: str = "") -> str:
     """Return the key of an entity: forms with the same key are the same thing.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,11 +58,17 @@ def write_graph(
     check_target(folder, overwrite=overwrite)
     tables = {"links": table_schema("links").empty_table(), **tables}
     with replacing_folder(folder, marker=RECORD, key=_KEY) as fresh:
-        for name in TABLES:
-            write_table(cast_table(name, tables[name]), fresh / f"{name}.parquet")
-        if not database(fresh / DATABASE):
+        # The tables are written beside the database and the other files, by another core.
+        with ThreadPoolExecutor(1) as pool:
+            written = [
+                pool.submit(write_table, cast_table(name, tables[name]), fresh / f"{name}.parquet") for name in TABLES
+            ]
+            is_written = database(fresh / DATABASE)
+            add(fresh)
+            for one in written:
+                one.result()
+        if not is_written:
             _write_database(fresh)
-        add(fresh)
         counts = {name: tables[name].num_rows for name in TABLES}
         content = {_KEY: GRAPH_VERSION, **record, "counts": counts}
         (fresh / RECORD).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
