@@ -1,8 +1,8 @@
-"""CPU seconds of building a graph, of adding documents to it, and of removing some.
+"""CPU seconds and wall time of building a graph, of adding documents to it, and of removing some.
 
 Run it from the root of the repository, with a corpus job or JSON lines, and with documents that it does not have:
 
-    OMP_NUM_THREADS=1 python tools/graph_change_cost.py corpus new.jsonl [--remove 100] [--set date_field=year]
+    python tools/graph_change_cost.py corpus new.jsonl [--remove 100] [--set date_field=year]
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import random
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,11 +20,18 @@ from pathlib import Path
 from cascade_srn.apps.graph import GraphReport, GraphSettings, build, open_graph, remove, update
 
 
-def measure(step: Callable[[], GraphReport]) -> tuple[float, GraphReport]:
-    """Return CPU seconds of a step in user and system mode, with those of child processes, and its report."""
-    before = sum(os.times()[:4])
+def measure(name: str, step: Callable[[], GraphReport], whole: list[float]) -> None:
+    """Print CPU seconds of a step in user and system mode, with those of child processes, and seconds of wall time.
+
+    ``whole`` has the times of the first step, which are added if it is empty.
+    """
+    before, started = sum(os.times()[:4]), time.perf_counter()
     report = step()
-    return sum(os.times()[:4]) - before, report
+    seconds = [sum(os.times()[:4]) - before, time.perf_counter() - started]
+    whole += [] if whole else seconds
+    documents = sum(report.changes.values()) or report.counts["documents"]
+    shares = "".join(f"{own:>8.1f}{own / first:>8.3f}" for own, first in zip(seconds, whole, strict=True))
+    print(f"{name:<8}{documents:>10,}{shares}", flush=True)
 
 
 def main() -> None:
@@ -35,19 +43,17 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a text setting of the graph")
     given = parser.parse_args()
     settings = GraphSettings(**dict(pair.split("=", 1) for pair in given.set))
-    print(f"{'step':<8}{'documents':>10}{'CPU s':>8}{'share':>8}", flush=True)
+    print(f"{'step':<8}{'documents':>10}{'CPU s':>8}{'share':>8}{'wall s':>8}{'share':>8}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         graph, copy = Path(folder) / "graph", Path(folder) / "copy"
-        whole, report = measure(partial(build, given.corpus, graph, settings))
-        print(f"{'build':<8}{report.counts['documents']:>10,}{whole:>8.1f}{1:>8.3f}", flush=True)
+        whole: list[float] = []
+        measure("build", partial(build, given.corpus, graph, settings), whole)
         with open_graph(graph) as opened:
             rows = opened.query("SELECT document_id FROM documents GROUP BY ALL HAVING count(*) = 1 ORDER BY ALL")
         gone = random.Random(0).sample([row["document_id"] for row in rows], given.remove)
         for name, step in (("update", partial(update, copy, given.new)), ("remove", partial(remove, copy, gone))):
             shutil.copytree(graph, copy)
-            seconds, report = measure(step)
-            n = sum(report.changes.values())
-            print(f"{name:<8}{n:>10,}{seconds:>8.1f}{seconds / whole:>8.3f}", flush=True)
+            measure(name, step, whole)
             shutil.rmtree(copy)
 
 

@@ -218,20 +218,22 @@ def flag_edges(edges: pyarrow.Table, acyclic: Collection[str]) -> tuple[pyarrow.
     """
     networkx, np, pa = load_library("networkx"), load_library("numpy"), load_library("pyarrow")
     flags = np.full(edges.num_rows, "", dtype=object)
-    values, codes = _encode(edges["label"])
-    labels = values.to_pylist()
-    heads, tails = _encode_ends(edges)
-    for label in sorted(set(acyclic) & set(labels)):
-        rows = _on_cycles(np.flatnonzero(codes == labels.index(label)), heads, tails)
+    known = pa.array(sorted(acyclic), pa.string())
+    places = np.flatnonzero(load_library("pyarrow.compute").is_in(edges["label"], known).to_numpy())
+    chosen = edges.select(["head", "label", "tail"]).take(pa.array(places))
+    values, codes = _encode(chosen["label"])
+    heads, tails = _encode_ends(chosen)
+    for number in range(len(values)):
+        rows = _on_cycles(np.flatnonzero(codes == number), heads, tails)
         pairs = set(zip(heads[rows].tolist(), tails[rows].tolist(), strict=True))
         groups = networkx.strongly_connected_components(networkx.DiGraph(pairs))
-        group = {node: number for number, members in enumerate(groups) for node in members}
+        group = {node: at for at, members in enumerate(groups) for node in members}
         for row in rows.tolist():
             head, tail = heads[row], tails[row]
             if (tail, head) in pairs:
-                flags[row] = "contradiction"
+                flags[places[row]] = "contradiction"
             elif group[head] == group[tail]:
-                flags[row] = "cycle"
+                flags[places[row]] = "cycle"
     place = edges.column_names.index("flag")
     counts = {flag: int((flags == flag).sum()) for flag in ("contradiction", "cycle")}
     return edges.set_column(place, "flag", pa.array(flags, pa.string())), counts

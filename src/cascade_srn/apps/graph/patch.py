@@ -7,8 +7,9 @@ replaced in the old tables, and so are the nodes and edges that have them. All o
 from __future__ import annotations
 
 import shutil
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,7 +68,6 @@ class Patch:
         self._earlier, self._extracted = earlier, extracted
         old = earlier.tables
         self._ids = old["nodes"]["node"].to_pylist()
-        self._place = {node: at for at, node in enumerate(self._ids)}
         counts = old["nodes"]["n_mentions"].to_numpy()
         self._starts = np.cumsum(counts) - counts
         self._mention_nodes = np.repeat(np.arange(len(counts)), counts)
@@ -101,7 +101,7 @@ class Patch:
         np, pa = load_library("numpy"), load_library("pyarrow")
         mentions = self._earlier.tables["mentions"]
         # A name outside these documents has the same root as before.
-        own = [(root, self._place[node]) for root, node in self._own.items()]
+        own = [(root, _find(self._ids, node)) for root, node in self._own.items()]
         rows = self._rows_of(at for _, at in own)
         root_of = np.full(len(self._ids), _GONE)
         root_of[[at for _, at in own]] = [root for root, _ in own]
@@ -152,7 +152,7 @@ class Patch:
         kept = roots.filter(pc.invert(gone)).cast(own.schema)
         new_ids = dict(zip(own["root"].to_pylist(), own["node"].to_pylist(), strict=True))
         moved = [node for root, node in self._own.items() if new_ids.get(root) != node]
-        rows_moved = self._rows_of(self._place[node] for node in (*moved, *self._renamed))
+        rows_moved = self._rows_of(_find(self._ids, node) for node in (*moved, *self._renamed))
         documents = self._earlier.numbers[self._earlier.tables["mentions"]["document"].to_numpy()[rows_moved]]
         documents = np.unique(documents[documents != _GONE])
         is_more = not bool(self._again[documents].all())
@@ -205,22 +205,22 @@ class Patch:
         # Nodes: unchanged ones, renamed ones, and those of names that are resolved again.
         described = old["nodes"].select(own.column_names)
         is_kept = np.ones(len(self._ids), dtype=bool)
-        is_kept[[self._place[node] for node in (*self._own.values(), *self._renamed)]] = False
-        renamed = described.take(_array([self._place[node] for node in self._renamed], "int64"))
+        is_kept[[_find(self._ids, node) for node in (*self._own.values(), *self._renamed)]] = False
+        renamed = described.take(_array([_find(self._ids, node) for node in self._renamed], "int64"))
         renamed = renamed.set_column(0, "node", _array(list(self._renamed.values()), "string"))
         described = pa.concat_tables([described.filter(_mask(is_kept)), renamed, own]).combine_chunks()
         ids = described["node"].to_pylist()
         order = sorted(range(len(ids)), key=ids.__getitem__)
-        rank = {ids[at]: number for number, at in enumerate(order)}
+        new_ids = [ids[at] for at in order]
         old_rank = np.full(len(self._ids), _GONE, dtype=np.int64)
         number = np.empty(len(order), dtype=np.int64)
         number[order] = np.arange(len(order))
         old_rank[is_kept] = number[: is_kept.sum()]
         for node in self._own.values():
-            old_rank[self._place[node]] = rank.get(node, _GONE)
+            old_rank[_find(self._ids, node)] = _find(new_ids, node)
 
         def ranks(column: Any) -> Any:
-            return np.array([rank[node] for node in column.to_pylist()], dtype=np.int64)
+            return np.array([_find(new_ids, node) for node in column.to_pylist()], dtype=np.int64)
 
         tables = {"nodes": described.take(_array(order, "int64"))}
         rows, added = old["mentions"], self.new["mentions"]
@@ -417,6 +417,12 @@ def make_merges(rows: Iterable[tuple[Any, ...]]) -> pyarrow.Table:
     columns = list(zip(*ordered, strict=True)) or [()] * len(schema)
     arrays = [pa.array(list(column), kind) for column, kind in zip(columns, schema.types, strict=True)]
     return pa.table(arrays, schema=schema)
+
+
+def _find(ids: Sequence[str], node: str) -> int:
+    """Return the place of an id among sorted ones, or -1."""
+    at = bisect_left(ids, node)
+    return at if at < len(ids) and ids[at] == node else _GONE
 
 
 def edges_of(tables: Mapping[str, pyarrow.Table]) -> Any:

@@ -118,7 +118,8 @@ def write_table(table: pyarrow.Table, path: Path, compression: str = "zstd") -> 
         codes = pc.index_in(models.dictionary, values).take(models.indices)
         table = table.set_column(names.index("model"), "model", pa.DictionaryArray.from_arrays(codes, values))
     numbers = [field.name for field in table.schema if pa.types.is_integer(field.type)]
-    repeated = [name for name in names if name not in _DISTINCT and name not in numbers]
+    scores = [field.name for field in table.schema if pa.types.is_floating(field.type)]
+    repeated = [name for name in names if name not in {*_DISTINCT, *numbers, *scores}]
     load_library("pyarrow.parquet").write_table(
         table,
         path,
