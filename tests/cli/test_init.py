@@ -171,6 +171,7 @@ class TestRules:
         values = yaml.safe_load(found.to_yaml())
         assert values["model"].get("start") == start
         assert values["training"]["epochs"] * 3 == values["training"]["batch_size"] * 60 == 240
+        assert values["training"]["save_every"] == 8
 
     def test_an_encoder_in_the_cache_is_trained_on_a_gpu(self, monkeypatch):
         for cached in (False, True):

@@ -23,7 +23,7 @@ _N_EVALUATIONS = 10
 # Encoders up to this width learn with a higher rate.
 SMALL_WIDTH = 512
 # Sentences up to which words are masked and entities swapped, against learning single words by heart.
-_FEW_SENTENCES = 400
+FEW_SENTENCES = 400
 
 
 def default_training(
@@ -39,7 +39,7 @@ def default_training(
         is_gpu: Whether a GPU trains.
     """
     n_sentences = max(1, n_sentences)
-    is_few = n_sentences <= _FEW_SENTENCES
+    is_few = n_sentences <= FEW_SENTENCES
     batch_size = next(size for size, most in _BATCHES.items() if n_sentences <= most)
     if epochs is None:
         most = _MOST_EPOCHS_ON_GPU if is_gpu and is_few else _MOST_EPOCHS

@@ -20,7 +20,7 @@ from cascade_srn.model.start import Start
 from cascade_srn.storage.bundled import DEFAULT, bundled_models, is_cached
 from cascade_srn.text.language import LanguageCounts
 from cascade_srn.training.corpus import count_labels, read_split
-from cascade_srn.training.defaults import default_training
+from cascade_srn.training.defaults import FEW_SENTENCES, default_training
 from cascade_srn.training.recipe import DataSettings, parse_yaml
 from cascade_srn.types import Document
 
@@ -52,6 +52,8 @@ ENCODERS = {
 }
 # Sentences per second on a GPU, from the cost of recipes/scierc.yaml on a shared H200.
 _GPU_SPEED = 300
+# States that a training on few sentences writes.
+_N_STATES = 10
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,8 @@ class RecipeSuggestion:
         n_dev = summaries["dev"].sentences if "dev" in summaries else round((share or 0) * train.sentences)
         n_train = train.sentences - (0 if "dev" in summaries else n_dev)
         training = default_training(n_train, width=suggested.width, n_dev=n_dev, is_gpu=is_gpu)
+        if n_train <= FEW_SENTENCES:  # writing a state takes more than a second, and an epoch a few
+            training["save_every"] = max(1, training["epochs"] // _N_STATES)
         n_threads = torch.get_num_threads()
         speed = _GPU_SPEED if is_gpu else suggested.per_thread * n_threads
         few = _FOLDS <= train.annotated < _FOLD_DOCUMENTS
@@ -257,6 +261,7 @@ class RecipeSuggestion:
             "evaluate_every": "dev is small, so the last weights are kept"
             if not self.training["evaluate_every"]
             else "",
+            "save_every": "epochs between states that an interrupted training continues from",
         }
         yield "training:"
         for name, value in self.training.items():
