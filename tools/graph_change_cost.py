@@ -20,18 +20,21 @@ from pathlib import Path
 from cascade_srn.apps.graph import GraphReport, GraphSettings, build, open_graph, remove, update
 
 
-def measure(name: str, step: Callable[[], GraphReport], whole: list[float]) -> None:
-    """Print CPU seconds of a step in user and system mode, with those of child processes, and seconds of wall time.
+def measure(
+    name: str, step: Callable[[], GraphReport], whole: tuple[float, float] | None = None
+) -> tuple[float, float]:
+    """Run a step, and print its times beside those of the whole.
 
-    ``whole`` has the times of the first step, which are added if it is empty.
+    Returns:
+        CPU seconds in user and system mode, with those of child processes, and seconds of wall time.
     """
     before, started = sum(os.times()[:4]), time.perf_counter()
     report = step()
-    seconds = [sum(os.times()[:4]) - before, time.perf_counter() - started]
-    whole += [] if whole else seconds
+    seconds = sum(os.times()[:4]) - before, time.perf_counter() - started
     documents = sum(report.changes.values()) or report.counts["documents"]
-    shares = "".join(f"{own:>8.1f}{own / first:>8.3f}" for own, first in zip(seconds, whole, strict=True))
+    shares = "".join(f"{own:>8.1f}{own / first:>8.3f}" for own, first in zip(seconds, whole or seconds, strict=True))
     print(f"{name:<8}{documents:>10,}{shares}", flush=True)
+    return seconds
 
 
 def main() -> None:
@@ -46,8 +49,7 @@ def main() -> None:
     print(f"{'step':<8}{'documents':>10}{'CPU s':>8}{'share':>8}{'wall s':>8}{'share':>8}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         graph, copy = Path(folder) / "graph", Path(folder) / "copy"
-        whole: list[float] = []
-        measure("build", partial(build, given.corpus, graph, settings), whole)
+        whole = measure("build", partial(build, given.corpus, graph, settings))
         with open_graph(graph) as opened:
             rows = opened.query("SELECT document_id FROM documents GROUP BY ALL HAVING count(*) = 1 ORDER BY ALL")
         gone = random.Random(0).sample([row["document_id"] for row in rows], given.remove)

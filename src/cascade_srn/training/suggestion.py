@@ -168,7 +168,7 @@ class RecipeSuggestion:
         n_dev = summaries["dev"].sentences if "dev" in summaries else round((share or 0) * train.sentences)
         n_train = train.sentences - (0 if "dev" in summaries else n_dev)
         training = default_training(n_train, width=suggested.width, n_dev=n_dev, is_gpu=is_gpu)
-        if n_train <= FEW_SENTENCES:  # writing a state takes more than a second, and an epoch a few
+        if n_train <= FEW_SENTENCES:  # epochs are short, and a state has all weights three times
             training["save_every"] = max(1, training["epochs"] // _N_STATES)
         n_threads = torch.get_num_threads()
         speed = _GPU_SPEED if is_gpu else suggested.per_thread * n_threads

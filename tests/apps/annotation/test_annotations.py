@@ -49,7 +49,7 @@ def test_names_of_the_schema_in_yaml(tmp_path):
         "entities: [A, A]", "entities: {}", "relations: [R]", "entities: [No]", "entities: [1]", "entities: A",
         "entities: {A: [x]}", "entities: {A: {color: red}}",
         "relations: {R: {symmetric: 1}}\nentities: [A]",
-        "entity: [A]",
+        "entity: [A]", "entities: [A]\nentity_types: [B]",
         "- A",
         "",
     ],

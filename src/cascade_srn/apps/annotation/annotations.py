@@ -116,10 +116,12 @@ def read_labels(path: str | Path) -> ProjectLabels:
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"{path} is not YAML ({reason})", "Check its indentation and quotes", option="labels") from None
-    if isinstance(record, Mapping) and "entity_types" in record:
-        if content.lstrip().startswith(b"{"):
+    if isinstance(record, Mapping):
+        if "entity_types" in record and content.lstrip().startswith(b"{"):
             return ProjectLabels(read_schema(path))
-        record = {_SCHEMA_NAMES.get(key, key): value for key, value in record.items()}
+        # A section that is there under both names is refused.
+        names = {key: name for key, name in _SCHEMA_NAMES.items() if name not in record}
+        record = {names.get(key, key): value for key, value in record.items()}
     return ProjectLabels.from_dict(record, str(path))
 
 

@@ -247,6 +247,7 @@ class Resolver:
         return set() if key is None else {(short, one[1]) for short in _links(key.text, key.name, True)[-1].split(" ")}
 
     def _find_compared(self, affected: set[_Id], long_forms: Mapping[_Id, str]) -> set[_Id]:
+        """Look up the keys that some keys are compared with. Keys that are given may be among them."""
         targets: set[_Id] = set()
         squeezed: set[_Id] = set()
         plain: set[_Id] = set()

@@ -325,8 +325,8 @@ class Words:
 class WordGroups:
     """Words that share a deletion: what is left of a word without one letter, or the whole word.
 
-    Only groups of the words that are asked for are made. The others are recognised by hashes of their deletions, which
-    takes a tenth of the time.
+    Only groups of the words that are asked for are made. Words without such a group are recognised by hashes of their
+    deletions, because the deletions of all words are many texts.
 
     Args:
         words: All words.
