@@ -72,6 +72,17 @@ def test_a_document_with_a_known_id_is_replaced(graph, tmp_path):
     assert names[3]["input"] == "new.jsonl"
 
 
+def test_a_new_name_with_a_known_acronym_goes_to_the_long_one(tmp_path):
+    old = [document(name, ("We do [named entity recognition/T] ( [NER/T] ) .", [])) for name in ("a", "b")]
+    old.append(document("c", ("A [named entity recognition parser/M] .", [])))
+    new = document("d", ("An [NER parser/M] .", []))
+    build(write_lines(old, tmp_path / "old.jsonl"), tmp_path / "graph")
+    update(tmp_path / "graph", write_lines([new], tmp_path / "new.jsonl"))
+    with open_graph(tmp_path / "graph") as opened:
+        rows = opened.query("SELECT count(DISTINCT node) AS n FROM mentions WHERE document_id IN ('c', 'd')")
+        assert rows == [{"n": 1}]
+
+
 def test_an_id_of_several_documents_needs_the_file(tmp_path):
     texts = {"a.jsonl": "A [CRF/M] .", "b.jsonl": "An [LSTM/M] .", "c.jsonl": "A [GAN/M] ."}
     paths = {name: write_lines([document("1", (text, []))], tmp_path / name) for name, text in texts.items()}

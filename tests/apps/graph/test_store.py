@@ -104,6 +104,17 @@ def test_threads_may_share_a_graph(graph):
     assert found == [3] * 40
 
 
+def test_a_table_that_cannot_be_written_leaves_no_graph(sample_graph, tmp_path, monkeypatch):
+    def refuse(table, path):
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr("cascade_srn.apps.graph.store.write_table", refuse)
+    tables = {name: parquet.read_table(sample_graph / f"{name}.parquet") for name in TABLES}
+    with pytest.raises(OSError, match="No space"):
+        write_graph(tmp_path / "new", tables, {}, database=lambda path: True)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_only_graphs_are_replaced(sample_graph, tmp_path):
     tables = {name: parquet.read_table(sample_graph / f"{name}.parquet") for name in TABLES}
     folder = tmp_path / "graph"
