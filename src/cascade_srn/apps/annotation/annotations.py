@@ -122,7 +122,7 @@ def read_labels(path: str | Path) -> ProjectLabels:
         # A section that is there under both names is refused.
         names = {key: name for key, name in _SCHEMA_NAMES.items() if name not in record}
         record = {names.get(key, key): value for key, value in record.items()}
-    return ProjectLabels.from_dict(record, str(path))
+    return ProjectLabels.from_dict(record, f"the labels of {path}")
 
 
 def _read_constraints(relations: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, RelationConstraints]:
