@@ -16,8 +16,14 @@ from cascade_srn.errors import CascadeError, ConfigError, ModelError
 from cascade_srn.formats.alignment import Align, place_entities
 from cascade_srn.formats.label_filter import select_labels
 from cascade_srn.inference.batching import release_freed_memory
+from cascade_srn.inference.options import (
+    PrecisionChoice,
+    PrecisionLike,
+    ThresholdsLike,
+    parse_precision,
+    resolve_thresholds,
+)
 from cascade_srn.inference.precision import MinScores, PrecisionRecord, find_min_scores, settings_checksum
-from cascade_srn.inference.precision_option import PrecisionChoice, PrecisionLike, parse_precision
 from cascade_srn.inference.predictor import (
     BaseModel,
     Predictor,
@@ -40,7 +46,6 @@ from cascade_srn.inference.streaming import (
     split_into_parts,
     split_pairs,
 )
-from cascade_srn.inference.thresholds import ThresholdsLike, resolve_thresholds
 from cascade_srn.model.folder import missing_for_torch, read_config, read_export, runs_light
 from cascade_srn.network.examples import Example, examples_of
 from cascade_srn.runs.resources import lacks_bf16

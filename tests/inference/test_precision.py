@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cascade_srn.errors import ConfigError, ModelError
+from cascade_srn.inference.options import PrecisionChoice, number_format, parse_precision
 from cascade_srn.inference.precision import (
     MinScores,
     PrecisionRecord,
@@ -14,7 +15,6 @@ from cascade_srn.inference.precision import (
     binomial_tail,
     find_min_scores,
 )
-from cascade_srn.inference.precision_option import PrecisionChoice, number_format, parse_precision
 from cascade_srn.schema import Schema
 from cascade_srn.types import Span, Triple
 

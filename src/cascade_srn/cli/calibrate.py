@@ -11,7 +11,7 @@ from cascade_srn.cli.failures import print_read_notes
 from cascade_srn.cli.options import Alignment, DataFormat, Device
 from cascade_srn.errors import ConfigError
 from cascade_srn.formats.alignment import Align
-from cascade_srn.inference.precision_option import KINDS
+from cascade_srn.inference.options import KINDS
 from cascade_srn.schema import MIN_PAIR_COUNT
 
 if TYPE_CHECKING:

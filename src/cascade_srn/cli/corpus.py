@@ -283,7 +283,7 @@ def _parse_array(text: str | None) -> tuple[int, int] | None:
 
 
 def _parse_thresholds(given: list[str], model: str | None) -> Thresholds:
-    from cascade_srn.inference.thresholds import parse_thresholds
+    from cascade_srn.inference.options import parse_thresholds
     from cascade_srn.model.folder import read_settings
     from cascade_srn.storage.bundled import find_model
 

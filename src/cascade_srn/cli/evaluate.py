@@ -177,7 +177,7 @@ def _evaluate_foreign(options: ForeignOptions, device: str, json: Path | None, *
 
 def _find_machine(device: str, precision: str) -> tuple[torch.device, dict[str, Any]]:
     """Return the device and the description of the machine for the record."""
-    from cascade_srn.inference.precision_option import number_format
+    from cascade_srn.inference.options import number_format
     from cascade_srn.lab.benchmarks.measuring import environment
     from cascade_srn.runs.device import find_device
 

@@ -209,7 +209,7 @@ def _run(
     from cascade_srn.apps.extract.run import extract_all, format_totals, show_extraction_progress
     from cascade_srn.apps.extract.writers import make_writer
     from cascade_srn.formats.label_filter import select_labels
-    from cascade_srn.inference.thresholds import parse_thresholds
+    from cascade_srn.inference.options import parse_thresholds
 
     thresholds = parse_thresholds(threshold, extractor.schema, extractor.model.settings.thresholds)
     terminal = sys.stdout.isatty()

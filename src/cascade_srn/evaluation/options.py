@@ -9,7 +9,7 @@ from cascade_srn.evaluation.breakdown import BREAKDOWNS
 from cascade_srn.evaluation.items import SYMMETRIC_POLICIES
 from cascade_srn.evaluation.noise import DOCUMENT_KINDS, PDF
 from cascade_srn.formats.alignment import check_align
-from cascade_srn.inference.precision_option import parse_precision
+from cascade_srn.inference.options import parse_precision
 from cascade_srn.storage.files import check_encoding
 
 RESAMPLED = ("documents", "sentences")

@@ -20,8 +20,8 @@ from cascade_srn.evaluation.from_text import align_by_characters, measure_segmen
 from cascade_srn.evaluation.noise import CLEAN, NOISE_TASKS
 from cascade_srn.evaluation.options import EvaluateOptions
 from cascade_srn.evaluation.scores import Figure, Scores, Spread, score_documents, summarise, summarise_groups
+from cascade_srn.inference.options import parse_precision
 from cascade_srn.inference.precision import PrecisionRecord
-from cascade_srn.inference.precision_option import parse_precision
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document
 

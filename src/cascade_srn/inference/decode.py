@@ -24,7 +24,7 @@ from cascade_srn.encoder.windows import Integers
 from cascade_srn.inference.constraints import find_inverse, find_violations
 from cascade_srn.inference.precision import MinScores
 from cascade_srn.schema import Schema
-from cascade_srn.text.edges import is_edge, trim
+from cascade_srn.text.edges import any_edge, trim
 from cascade_srn.types import Sentence, Span, Triple
 
 Floats = NDArray[np.floating[Any]]
@@ -262,7 +262,7 @@ def trim_edges(words: Sequence[str], entities: Sequence[Span], triples: _Triples
     An entity without other words is dropped, together with its relations. Of entities that become equal, the one with
     the best score is kept.
     """
-    if not any(is_edge(words[e.start]) or is_edge(words[e.end - 1]) for e in entities):
+    if not any_edge([words[at] for e in entities for at in (e.start, e.end - 1)]):
         return entities, triples
     kept: dict[Span, Span] = {}
     trimmed: dict[Span, Span] = {}

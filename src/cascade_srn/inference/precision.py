@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from cascade_srn.config import ModelSettings
 from cascade_srn.errors import ConfigError, ModelError, did_you_mean
-from cascade_srn.inference.precision_option import KINDS, NOTIONS, PrecisionChoice
+from cascade_srn.inference.options import KINDS, NOTIONS, PrecisionChoice
 from cascade_srn.schema import Schema
 from cascade_srn.types import Document, Span, Triple
 

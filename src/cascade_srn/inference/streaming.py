@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict, TypeVar
 
 from cascade_srn.errors import CascadeError, ConfigError, describe_error, did_you_mean, short_repr
-from cascade_srn.inference.thresholds import ThresholdsLike
+from cascade_srn.inference.options import ThresholdsLike
 from cascade_srn.types import Document
 
 # A text counts as at least one word per this many characters, because a single word can be as long as a text.

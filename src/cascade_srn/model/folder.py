@@ -20,8 +20,8 @@ from safetensors import SafetensorError, safe_open
 
 from cascade_srn.config import ModelSettings, require_choice
 from cascade_srn.errors import CascadeError, ModelError
+from cascade_srn.inference.options import PrecisionLike, number_format
 from cascade_srn.inference.precision import PrecisionRecord
-from cascade_srn.inference.precision_option import PrecisionLike, number_format
 from cascade_srn.runs.resources import may_have_gpu
 from cascade_srn.schema import Schema
 from cascade_srn.storage.files import checksum, file_crc32

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cascade_srn.errors import ConfigError
-from cascade_srn.inference.precision_option import PrecisionLike
+from cascade_srn.inference.options import PrecisionLike
 from cascade_srn.model.folder import missing_for_torch, read_export, runs_light
 from cascade_srn.runs.device import find_device
 from cascade_srn.runs.resources import available_memory, count_cores, may_have_gpu

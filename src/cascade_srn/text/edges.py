@@ -1,7 +1,7 @@
 """Words that do not belong to the edge of an entity."""
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 _QUOTE_MARKS = frozenset("\"'`´“”„‘’‚«»‹›")
 _BRACKETS = {"(": ")", "[": "]", "{": "}", "⟨": "⟩", "-LRB-": "-RRB-", "-LSB-": "-RSB-", "-LCB-": "-RCB-"}
@@ -42,8 +42,13 @@ def trim(words: Sequence[str], start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def is_edge(word: str) -> bool:
-    """Return whether a word may have to be removed from an edge. Most words begin with a letter or a digit."""
+def any_edge(words: Iterable[str]) -> bool:
+    """Return whether one of the words may have to be removed from an edge."""
+    return any(map(_is_edge, words))
+
+
+def _is_edge(word: str) -> bool:
+    # Most words begin with a letter or a digit.
     return not word[:1].isalnum() and (_is_quote(word) or _is_noise(word) or word in _BRACKETS or word in _CLOSING)
 
 

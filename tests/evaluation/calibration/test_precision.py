@@ -19,8 +19,8 @@ from cascade_srn.evaluation.calibration.precision import (
     record_predictions,
 )
 from cascade_srn.evaluation.scores import score_documents
+from cascade_srn.inference.options import KINDS, PrecisionChoice
 from cascade_srn.inference.precision import MinScores, RankedPredictions
-from cascade_srn.inference.precision_option import KINDS, PrecisionChoice
 from cascade_srn.model.folder import model_checksum, read_precision
 from cascade_srn.model.model import Model
 from cascade_srn.types import Triple

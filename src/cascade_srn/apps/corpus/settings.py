@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cascade_srn.apps.corpus.shards import InputFile, InputSettings
 from cascade_srn.config import CONSTRAINTS, check_overlaps, require_choice, require_range
 from cascade_srn.errors import ConfigError
-from cascade_srn.inference.precision_option import PrecisionLike, parse_precision
-from cascade_srn.inference.thresholds import ThresholdsLike
+from cascade_srn.inference.options import PrecisionLike, ThresholdsLike, parse_precision
 
 if TYPE_CHECKING:
     import pyarrow

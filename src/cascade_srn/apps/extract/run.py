@@ -11,8 +11,8 @@ from typing import Any
 from cascade_srn.apps.extract.targets import Writer
 from cascade_srn.errors import CascadeError, DataError, describe_error
 from cascade_srn.extractor import Extractor
+from cascade_srn.inference.options import ThresholdsLike
 from cascade_srn.inference.streaming import BadText, StreamOptions
-from cascade_srn.inference.thresholds import ThresholdsLike
 from cascade_srn.inputs.sources import Text, Unreadable
 from cascade_srn.runs.display import ProgressRow, duration, show_progress
 from cascade_srn.text.language import LanguageCheck

@@ -38,8 +38,8 @@ from cascade_srn.apps.graph.vocabulary import read_vocabulary
 from cascade_srn.errors import ConfigError, DataError, suggest
 from cascade_srn.formats.files import read_stored_json
 from cascade_srn.formats.schema_file import read_schema
+from cascade_srn.inference.options import parse_precision
 from cascade_srn.inference.precision import find_min_scores
-from cascade_srn.inference.precision_option import parse_precision
 from cascade_srn.model.folder import model_checksum, read_precision, read_settings
 from cascade_srn.runs.garbage import without_garbage_collection
 from cascade_srn.schema import Schema

@@ -18,7 +18,7 @@ import yaml
 from cascade_srn.config import Settings, require_choice, require_range
 from cascade_srn.errors import ConfigError, DataError, did_you_mean
 from cascade_srn.formats.files import BYTE_ORDER_MARK, read_bytes
-from cascade_srn.inference.precision_option import parse_precision
+from cascade_srn.inference.options import parse_precision
 from cascade_srn.text.status import HEDGED, NEGATED
 
 # Used where the model does not say: the relation types of SciERC.

@@ -13,8 +13,8 @@ from cascade_srn.apps.integrations.graphs import ModelLike, load_extractor
 from cascade_srn.config import check_overlaps, require_choice
 from cascade_srn.errors import CascadeError, require
 from cascade_srn.extractor import Extractor
+from cascade_srn.inference.options import ThresholdsLike
 from cascade_srn.inference.streaming import BadText
-from cascade_srn.inference.thresholds import ThresholdsLike
 from cascade_srn.types import Document, Entity
 
 require("spacy")

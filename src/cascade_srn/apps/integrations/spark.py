@@ -13,8 +13,8 @@ from cascade_srn.apps.corpus.worker import ENVIRONMENT
 from cascade_srn.apps.corpus.writing import normalize
 from cascade_srn.config import CONSTRAINTS, check_overlaps, require_choice, require_range
 from cascade_srn.errors import ConfigError, describe_error, did_you_mean, require
+from cascade_srn.inference.options import ThresholdsLike
 from cascade_srn.inference.streaming import BadText
-from cascade_srn.inference.thresholds import ThresholdsLike
 from cascade_srn.types import Document, Span
 
 if TYPE_CHECKING:

@@ -17,9 +17,8 @@ from cascade_srn.config import Thresholds
 from cascade_srn.errors import CascadeError, did_you_mean
 from cascade_srn.extractor import Extractor
 from cascade_srn.formats.alignment import Align
+from cascade_srn.inference.options import parse_precision, resolve_thresholds
 from cascade_srn.inference.precision import MinScores
-from cascade_srn.inference.precision_option import parse_precision
-from cascade_srn.inference.thresholds import resolve_thresholds
 from cascade_srn.text.segment import Segmenter, make_segmenter
 from cascade_srn.types import Document, Entity, Sentence
 

@@ -34,7 +34,7 @@ from cascade_srn.apps.web.settings import LOG_FORMAT, ServeSettings
 from cascade_srn.errors import CascadeError, ConfigError
 from cascade_srn.extractor import Extractor
 from cascade_srn.inference.batching import map_large_blocks
-from cascade_srn.inference.precision_option import PrecisionLike
+from cascade_srn.inference.options import PrecisionLike
 from cascade_srn.runs.resources import count_cores
 from cascade_srn.runtime.device import Slot, find_devices, set_threads
 from cascade_srn.runtime.model import count_threads

@@ -18,6 +18,7 @@ from cascade_srn.evaluation.scores import Counts
 from cascade_srn.formats.base import read_strictly
 from cascade_srn.formats.files import parse_json_record, read_lines
 from cascade_srn.formats.json_records import Value
+from cascade_srn.inference.options import KINDS, PrecisionChoice
 from cascade_srn.inference.precision import (
     PrecisionRecord,
     RankedPredictions,
@@ -26,7 +27,6 @@ from cascade_srn.inference.precision import (
     label_groups,
     settings_checksum,
 )
-from cascade_srn.inference.precision_option import KINDS, PrecisionChoice
 from cascade_srn.inference.predictor import BaseModel
 from cascade_srn.network.examples import examples_of
 from cascade_srn.schema import Schema

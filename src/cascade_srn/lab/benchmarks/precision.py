@@ -11,8 +11,8 @@ import torch
 from cascade_srn.evaluation.calibration.precision import measure_precision
 from cascade_srn.evaluation.evaluate import check_labels, read_annotated
 from cascade_srn.extractor import Extractor
+from cascade_srn.inference.options import KINDS
 from cascade_srn.inference.precision import CONFIDENCE, Flags, MinScores, PrecisionRecord, RankedPredictions
-from cascade_srn.inference.precision_option import KINDS
 from cascade_srn.lab.benchmarks.measuring import BenchmarkRun, Result, number, text
 from cascade_srn.lab.benchmarks.options import PrecisionOptions
 

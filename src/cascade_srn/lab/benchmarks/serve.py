@@ -23,7 +23,7 @@ from cascade_srn.apps.web.run import limit_open_files
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import DataError
 from cascade_srn.extractor import Extractor, find_model
-from cascade_srn.inference.thresholds import resolve_thresholds
+from cascade_srn.inference.options import resolve_thresholds
 from cascade_srn.lab.benchmarks.measuring import (
     BenchmarkRun,
     Result,

@@ -4,7 +4,7 @@ import pytest
 
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import ConfigError
-from cascade_srn.inference.thresholds import parse_thresholds, resolve_thresholds
+from cascade_srn.inference.options import parse_thresholds, resolve_thresholds
 from cascade_srn.schema import Schema
 
 OWN = Thresholds(0.4, 0.5, 0.6, {"Task": 0.3}, {"USED-FOR": 0.2})
