@@ -359,7 +359,7 @@ class Extractor:
         texts: Iterable[Any],
         *,
         as_tuples: bool = False,
-        batch_words: int = 4096,
+        batch_words: int | None = None,
         labels: LabelChoice | None = None,
         thresholds: ThresholdsLike | None = None,
         overlaps: str | None = None,
@@ -376,7 +376,7 @@ class Extractor:
             texts: The texts or documents.
             as_tuples: ``texts`` has pairs of a text and a context, which can be anything. Documents are yielded in
                 pairs with the context of their text.
-            batch_words: Maximum number of words per batch, padding included.
+            batch_words: Maximum number of words per batch, padding included. None: 4,096, and 16,384 on a GPU.
             labels: Labels to return. See :class:`Extractor`.
             thresholds: Minimum scores. See :class:`Extractor`.
             overlaps: Treatment of entities that share words. See :class:`Extractor`.
@@ -384,9 +384,9 @@ class Extractor:
                 before it; "warn" skips it with a warning and "skip" without one. A function is called with the
                 :class:`.BadText`. It returns a document to yield instead, or None.
             progress: Show a progress bar on standard error.
-            workers: Number of processes that split and tokenize texts ahead of the model, with the same results. Two to
-                four keep a GPU busy that would wait for this process. A CPU has no use for them. More texts are read
-                ahead: about as many as two parts have.
+            workers: Number of processes that split and tokenize texts ahead of the model, with the same results. Six to
+                eight keep a fast GPU busy that would wait for this process. A CPU has no use for them. More texts are
+                read ahead: about as many as two parts have.
 
         Yields:
             A document for each text, in order.
@@ -414,8 +414,8 @@ class Extractor:
         n_texts = len(texts) if isinstance(texts, Sized) else None
         given = split_pairs(texts, contexts) if as_tuples else iter(texts)
         require_range("workers", workers, 0)
-        pool = self._split_pool(workers, batch_words) if workers else None
-        results: Iterator[Document | None] = self._stream(given, predictor, batch_words, policy, pool)
+        pool = self._split_pool(workers, predictor.batch_words) if workers else None
+        results: Iterator[Document | None] = self._stream(given, predictor, policy, pool)
         results = show_progress(results, n_texts) if progress else results
         return finish(results, contexts if as_tuples else None, labels)
 
@@ -423,7 +423,6 @@ class Extractor:
         self,
         texts: Iterator[str | Document],
         predictor: Predictor,
-        batch_words: int,
         policy: Callable[[BadText], Document | None],
         pool: SplitPool | None,
     ) -> Iterator[Document | None]:
@@ -434,7 +433,7 @@ class Extractor:
             made = [rows.get(position) for position, _ in numbered]
             return self._predict([document for _, document in numbered], predictor, rows=made)
 
-        done = 0
+        done, batch_words = 0, predictor.batch_words
         split = (self._split(*numbered) for numbered in enumerate(texts)) if pool is None else pool.run(texts)
         # Closed here, so that no worker is left if the caller or the model stops.
         with closing(split) as outcomes:
@@ -525,7 +524,7 @@ class Extractor:
         documents: Iterable[Document],
         *,
         given_entities: bool = False,
-        batch_words: int = 4096,
+        batch_words: int | None = None,
         labels: LabelChoice | None = None,
         thresholds: ThresholdsLike | None = None,
         overlaps: str | None = None,
@@ -535,7 +534,7 @@ class Extractor:
         Args:
             documents: The documents. Their annotations are replaced.
             given_entities: Keep the entities and coreference clusters of the documents, and predict relations only.
-            batch_words: Maximum number of words per batch, padding included.
+            batch_words: Maximum number of words per batch, padding included. None: 4,096, and 16,384 on a GPU.
             labels: Labels to return. See :class:`Extractor`.
             thresholds: Minimum scores. See :class:`Extractor`.
             overlaps: Treatment of entities that share words. See :class:`Extractor`. Given entities are all kept.
@@ -575,7 +574,7 @@ class Extractor:
     def predictor(
         self,
         thresholds: ThresholdsLike | None = None,
-        batch_words: int = 4096,
+        batch_words: int | None = None,
         *,
         overlaps: str | None = None,
         check: Callable[[], None] = never_stop,

@@ -378,6 +378,14 @@ def test_precision(precision, bf16):
     assert small_model("swift").predictor(precision=precision).bf16 == bf16
 
 
+@pytest.mark.parametrize(("device", "expected"), [("cpu", 4096), ("cuda", 16384)])
+def test_a_gpu_gets_larger_batches(device, expected, monkeypatch):
+    model = small_model("swift")
+    monkeypatch.setattr(type(model), "device", torch.device(device))
+    assert model.predictor().batch_words == expected
+    assert model.predictor(batch_words=7).batch_words == 7
+
+
 @pytest.mark.parametrize(
     ("settings", "named"),
     [

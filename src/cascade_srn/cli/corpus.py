@@ -14,8 +14,8 @@ import typer
 
 from cascade_srn.cli.failures import INTERRUPTED, mark_reported
 from cascade_srn.cli.options import (
-    BatchWords,
     BundledModel,
+    ChosenBatchWords,
     Constraints,
     Device,
     Overlaps,
@@ -108,7 +108,7 @@ def run(
     ] = None,
     overlaps: Overlaps = None,
     constraints: Constraints = None,
-    batch_words: BatchWords = 4096,
+    batch_words: ChosenBatchWords = None,
     precision: PromisedPrecision = "auto",
     device: Device = "auto",
     threads: Annotated[

@@ -12,8 +12,8 @@ import typer
 
 from cascade_srn.cli.failures import CLOSED_PIPE, FoldedNotes, discard_stdout, print_note, was_closed
 from cascade_srn.cli.options import (
-    BatchWords,
     BundledModel,
+    ChosenBatchWords,
     Constraints,
     Device,
     IdField,
@@ -80,10 +80,10 @@ def extract(
     ] = None,
     overlaps: Overlaps = None,
     constraints: Constraints = None,
-    batch_words: BatchWords = 4096,
+    batch_words: ChosenBatchWords = None,
     split_workers: Annotated[
         int,
-        typer.Option(min=0, help="Processes that split and tokenize texts ahead of the model. For a GPU: 2 to 4."),
+        typer.Option(min=0, help="Processes that split and tokenize texts ahead of the model. For a GPU: 6 to 8."),
     ] = 0,
     precision: PromisedPrecision = "auto",
     device: Device = "auto",
@@ -201,7 +201,7 @@ def _run(
     output: Path | None,
     threshold: list[str],
     labels: list[str] | None,
-    batch_words: int,
+    batch_words: int | None,
     split_workers: int,
     strict: bool,
 ) -> int:

@@ -39,7 +39,7 @@ LabelChoice = str | Collection[str]
 class StreamOptions(TypedDict, total=False):
     """Options of :meth:`.Extractor.stream`."""
 
-    batch_words: int
+    batch_words: int | None
     labels: LabelChoice | None
     thresholds: ThresholdsLike | None
     overlaps: str | None

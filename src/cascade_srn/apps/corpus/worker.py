@@ -88,7 +88,7 @@ class ShardWorker:
         tables = ShardTables(self.job, shard.id)
         progress = ShardProgress(self.job.scratch_path, shard.id)
         predictor = self._predictor(lambda: progress.update(predictor.n_sentences))
-        with closing(self._prepare(shard)) as parts:
+        with closing(self._prepare(shard, predictor.batch_words)) as parts:
             for part in parts:
                 sentences = [len(s) for _, found in part if not isinstance(found, BadText) for s in found.sentences]
                 progress.begin(len(part), sum(sentences), len(sentences))
@@ -123,7 +123,7 @@ class ShardWorker:
         sentences = iter(predictor.predict(self.extractor.examples(documents)))
         return [Document.unchecked(d.text, tuple(islice(sentences, len(d.sentences)))) for d in documents]
 
-    def _prepare(self, shard: Shard) -> Generator[_Part, None, None]:
+    def _prepare(self, shard: Shard, batch_words: int) -> Generator[_Part, None, None]:
         """Yield the rows of a shard, split into words. A thread splits and tokenizes while the model runs."""
         prepared: Queue[_Part | Exception | None] = Queue(_MAX_WAITING)
         is_closed = threading.Event()
@@ -137,7 +137,7 @@ class ShardWorker:
 
         def fill() -> None:
             try:
-                for part in self._read(shard):
+                for part in self._read(shard, batch_words):
                     put(part)
                     if is_closed.is_set():
                         return
@@ -157,7 +157,7 @@ class ShardWorker:
             is_closed.set()
             thread.join()
 
-    def _read(self, shard: Shard) -> Iterator[_Part]:
+    def _read(self, shard: Shard, batch_words: int) -> Iterator[_Part]:
         """Read and split the rows of a shard in parts, of one unit after the other.
 
         For a GPU, the first parts are small, so that it starts soon. On a CPU this saves little, and the padding of
@@ -172,7 +172,7 @@ class ShardWorker:
 
         n_batches, found = 1 if self._has_gpu else MOST_BATCHES, outcomes()
         for size in unit_sizes(shard, self.job.files, self.job.settings.inputs):
-            for part in split_into_parts(islice(found, size), self.job.settings.batch_words, n_batches):
+            for part in split_into_parts(islice(found, size), batch_words, n_batches):
                 yield [(rows.popleft(), outcome) for outcome in part]
 
     def _split(self, position: int, row: InputRow) -> Outcome:

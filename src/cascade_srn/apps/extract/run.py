@@ -54,7 +54,7 @@ def extract_all(
     sources: Iterable[Text | Unreadable],
     writer: Writer,
     *,
-    batch_words: int = 4096,
+    batch_words: int | None = None,
     thresholds: ThresholdsLike | None = None,
     labels: Sequence[str] | None = None,
     strict: bool = False,
