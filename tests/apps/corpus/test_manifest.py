@@ -56,8 +56,8 @@ def test_another_version_of_the_software_is_a_difference(tmp_path):
     assert "torch is 0.1" in old.difference(new, settings())
 
 
-def test_when_to_give_up_may_change(tmp_path):
-    chosen = settings(max_attempts=9, max_error_share=0.5)
+def test_batch_size_and_when_to_give_up_may_change(tmp_path):
+    chosen = settings(max_attempts=9, max_error_share=0.5, batch_words=None)
     assert describe(tmp_path).difference(describe(tmp_path, chosen=chosen), chosen) == ""
 
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 FORMATS = ("parquet", "jsonl")
-# Settings that decide when to give up, and not what is written.
-_NOT_COMPARED = ("max_attempts", "max_error_share")
+# Settings that decide about memory and when to give up, and not what is written.
+_NOT_COMPARED = ("batch_words", "max_attempts", "max_error_share")
 
 
 @dataclass(frozen=True)
