@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from cascade_srn.training.defaults import FEWEST_STEPS, default_training
+from cascade_srn.training.defaults import FEWEST_STEPS, FEWEST_STEPS_ON_GPU, default_training
 from cascade_srn.training.settings import TrainingSettings
 
 
@@ -33,6 +33,13 @@ def test_few_sentences_are_seen_more_often_on_a_gpu():
     )
     assert few == [30, 60]
     assert many[0] == many[1]
+
+
+def test_the_fewest_sentences_get_many_small_steps_on_a_gpu():
+    cpu, gpu = (default_training(20, width=384, is_gpu=is_gpu) for is_gpu in (False, True))
+    assert gpu["epochs"] * 20 / gpu["batch_size"] >= FEWEST_STEPS_ON_GPU > cpu["epochs"] * 20 / cpu["batch_size"]
+    assert gpu["encoder_learning_rate"] < cpu["encoder_learning_rate"]
+    assert default_training(20, width=768, is_gpu=True)["encoder_learning_rate"] < gpu["encoder_learning_rate"]
 
 
 def test_entities_of_few_sentences_are_swapped():

@@ -11,8 +11,8 @@ from typing import Any
 
 # Largest number of sentences for a batch size. Few sentences need many small steps.
 _BATCHES = {4: 50, 8: 400, 16: 1000, 32: math.inf}
-# A training has at least this many steps, however few its sentences are.
-FEWEST_STEPS = 240
+# A training has at least this many steps, however few its sentences are. A GPU has the time for more.
+FEWEST_STEPS, FEWEST_STEPS_ON_GPU = 240, 750
 # Sentences that training shows to the model in all epochs together, within the limits of the number of epochs.
 _SENTENCES_SEEN, _FEWEST_EPOCHS, _MOST_EPOCHS = 56_000, 10, 30
 # With few sentences, more epochs still help. A GPU has the time for them.
@@ -41,15 +41,18 @@ def default_training(
     n_sentences = max(1, n_sentences)
     is_few = n_sentences <= FEW_SENTENCES
     batch_size = next(size for size, most in _BATCHES.items() if n_sentences <= most)
+    # In the many steps of a GPU on the fewest sentences, the encoder would change too much.
+    small_rate = 1e-4 if is_gpu and batch_size == min(_BATCHES) else 2.5e-4
     if epochs is None:
         most = _MOST_EPOCHS_ON_GPU if is_gpu and is_few else _MOST_EPOCHS
         epochs = min(most, max(_FEWEST_EPOCHS, round(_SENTENCES_SEEN / n_sentences)))
-        epochs = max(epochs, math.ceil(FEWEST_STEPS / math.ceil(n_sentences / batch_size)))
+        fewest = FEWEST_STEPS_ON_GPU if is_gpu else FEWEST_STEPS
+        epochs = max(epochs, math.ceil(fewest / math.ceil(n_sentences / batch_size)))
     return {
         "epochs": epochs,
         "batch_size": batch_size,
         "learning_rate": 7e-4,
-        "encoder_learning_rate": 2.5e-4 if width <= SMALL_WIDTH else 7e-5,
+        "encoder_learning_rate": small_rate if width <= SMALL_WIDTH else 7e-5,
         "corruption": 0.2,
         "masking": 0.1 if is_few else 0.0,
         "swapping": 0.3 if is_few else 0.0,
