@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.apps.extract.models import model_folder
@@ -16,6 +17,7 @@ from tests.cli.conftest import run as run_command
 
 from cascade_srn import read_documents
 from cascade_srn.apps.corpus.manifest import model_checksum
+from cascade_srn.cli import extract as extract_command
 from cascade_srn.config import SearchLimits
 from cascade_srn.model.model import Model
 from cascade_srn.version import __version__
@@ -301,6 +303,24 @@ def test_a_field_that_no_record_has(tmp_path, capsys):
     (tmp_path / "in.jsonl").write_text(json.dumps({"text": TEXT}), encoding="utf-8")
     assert run(tmp_path / "in.jsonl", "--keep", "year") == 0
     assert "'year'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("device", "n_bytes", "segmenter", "given", "expected"),
+    [
+        ("cuda", 2 << 20, "rules", None, 4),
+        ("cuda", 2 << 20, "rules", 1, 1),
+        ("cuda", 2 << 20, "newline", None, 0),
+        ("cuda", 1000, "rules", None, 0),
+        ("cuda", None, "rules", None, 0),
+        ("cpu", 2 << 20, "rules", None, 0),
+    ],
+)
+def test_much_text_for_a_gpu_is_split_ahead(monkeypatch, device, n_bytes, segmenter, given, expected):
+    monkeypatch.setattr(extract_command, "count_cores", lambda: 8)
+    extractor = SimpleNamespace(model=SimpleNamespace(device=SimpleNamespace(type=device)))
+    sources = SimpleNamespace(n_bytes=n_bytes)
+    assert extract_command._choose_split_workers(extractor, sources, segmenter, given) == expected
 
 
 def test_labels(capsys):

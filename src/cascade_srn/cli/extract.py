@@ -32,12 +32,15 @@ from cascade_srn.cli.options import (
 )
 from cascade_srn.config import check_overlaps
 from cascade_srn.errors import ConfigError
+from cascade_srn.runs.resources import count_cores
 
 if TYPE_CHECKING:
     from cascade_srn.extractor import Extractor
     from cascade_srn.inputs.sources import Sources
 
 SOME_SKIPPED = 1
+# Bytes of input, and most processes, for splitting texts ahead of a GPU unless the user decides.
+_MUCH_TEXT, _MOST_SPLIT_WORKERS = 1 << 20, 6
 _MISSING = "Give a file, a folder, a pattern or - for standard input, or pass the text itself"
 
 
@@ -82,9 +85,14 @@ def extract(
     constraints: Constraints = None,
     batch_words: ChosenBatchWords = None,
     split_workers: Annotated[
-        int,
-        typer.Option(min=0, help="Processes that split and tokenize texts ahead of the model. For a GPU: 6 to 8."),
-    ] = 0,
+        int | None,
+        typer.Option(
+            min=0,
+            help="Processes that split and tokenize texts ahead of the model. Default: up to 6 for a GPU and a "
+            "megabyte of text, else none.",
+            show_default=False,
+        ),
+    ] = None,
     precision: PromisedPrecision = "auto",
     device: Device = "auto",
     strict: Strict = False,
@@ -152,7 +160,7 @@ def extract(
                 threshold=threshold or [],
                 labels=None if labels is None else split_names(labels),
                 batch_words=batch_words,
-                split_workers=split_workers,
+                split_workers=_choose_split_workers(extractor, sources, segmenter, split_workers),
                 strict=strict,
             )
     except BrokenPipeError:
@@ -161,6 +169,15 @@ def extract(
         raise typer.Exit(CLOSED_PIPE) from None
     if n_skipped:
         raise typer.Exit(SOME_SKIPPED)
+
+
+def _choose_split_workers(extractor: Extractor, sources: Sources, segmenter: str, given: int | None) -> int:
+    """Return the number of processes that split ahead. They take a second to start, and need a segmenter to send."""
+    if given is not None:
+        return given
+    has_gpu = getattr(extractor.model.device, "type", None) == "cuda"
+    is_worth_it = has_gpu and segmenter == "rules" and (sources.n_bytes or 0) > _MUCH_TEXT
+    return min(_MOST_SPLIT_WORKERS, count_cores() // 2) if is_worth_it else 0
 
 
 def find_given_inputs(inputs: list[str] | None, text: list[str] | None = None) -> list[str]:
