@@ -306,21 +306,20 @@ def test_a_field_that_no_record_has(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("device", "n_bytes", "segmenter", "given", "expected"),
+    ("device", "n_bytes", "given", "expected"),
     [
-        ("cuda", 2 << 20, "rules", None, 4),
-        ("cuda", 2 << 20, "rules", 1, 1),
-        ("cuda", 2 << 20, "newline", None, 0),
-        ("cuda", 1000, "rules", None, 0),
-        ("cuda", None, "rules", None, 0),
-        ("cpu", 2 << 20, "rules", None, 0),
+        ("cuda", 2 << 20, None, 4),
+        ("cuda", 2 << 20, 1, 1),
+        ("cuda", 1000, None, 0),
+        ("cuda", None, None, 0),
+        ("cpu", 2 << 20, None, 0),
     ],
 )
-def test_much_text_for_a_gpu_is_split_ahead(monkeypatch, device, n_bytes, segmenter, given, expected):
+def test_much_text_for_a_gpu_is_split_ahead(monkeypatch, device, n_bytes, given, expected):
     monkeypatch.setattr(extract_command, "count_cores", lambda: 8)
     extractor = SimpleNamespace(model=SimpleNamespace(device=SimpleNamespace(type=device)))
     sources = SimpleNamespace(n_bytes=n_bytes)
-    assert extract_command._choose_split_workers(extractor, sources, segmenter, given) == expected
+    assert extract_command._choose_split_workers(extractor, sources, given) == expected
 
 
 def test_labels(capsys):

@@ -160,7 +160,7 @@ def extract(
                 threshold=threshold or [],
                 labels=None if labels is None else split_names(labels),
                 batch_words=batch_words,
-                split_workers=_choose_split_workers(extractor, sources, segmenter, split_workers),
+                split_workers=_choose_split_workers(extractor, sources, split_workers),
                 strict=strict,
             )
     except BrokenPipeError:
@@ -171,13 +171,12 @@ def extract(
         raise typer.Exit(SOME_SKIPPED)
 
 
-def _choose_split_workers(extractor: Extractor, sources: Sources, segmenter: str, given: int | None) -> int:
-    """Return the number of processes that split ahead. They take a second to start, and need a segmenter to send."""
+def _choose_split_workers(extractor: Extractor, sources: Sources, given: int | None) -> int:
+    """Return the number of processes that split ahead. They take a second to start."""
     if given is not None:
         return given
     has_gpu = getattr(extractor.model.device, "type", None) == "cuda"
-    is_worth_it = has_gpu and segmenter == "rules" and (sources.n_bytes or 0) > _MUCH_TEXT
-    return min(_MOST_SPLIT_WORKERS, count_cores() // 2) if is_worth_it else 0
+    return min(_MOST_SPLIT_WORKERS, count_cores() // 2) if has_gpu and (sources.n_bytes or 0) > _MUCH_TEXT else 0
 
 
 def find_given_inputs(inputs: list[str] | None, text: list[str] | None = None) -> list[str]:
