@@ -1,3 +1,5 @@
+import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -67,3 +69,9 @@ def test_inference_loads_neither_training_nor_baselines(graph):
             reached.add(module)
             todo += graph[module]
     assert {part(module) for module in reached} & {"training", "evaluation", "apps", "lab"} == set()
+
+
+def test_no_public_class_name_has_two_meanings():
+    files = (ROOT / "src" / "cascade_srn").rglob("*.py")
+    names = Counter(name for file in files for name in re.findall(r"^class ([A-Z]\w*)", file.read_text(), re.MULTILINE))
+    assert [name for name, number in names.items() if number > 1] == []

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cascade_srn.apps.graph.forest import Forest
 from cascade_srn.apps.graph.normalise import normalise
-from cascade_srn.apps.graph.rules import WordGroups, Words, find_pairs, fuzzy_merges, head_merges, spelling_merges
+from cascade_srn.apps.graph.rules import WordCounts, WordGroups, find_pairs, fuzzy_merges, head_merges, spelling_merges
 
 pytest.importorskip("rapidfuzz")
 
@@ -40,7 +40,7 @@ def merged(forest, merges):
 )
 def test_misspelled_and_inflected_names_are_merged(rare, frequent):
     forest = make_forest([(rare, 1), (frequent, 30)])
-    assert merged(forest, fuzzy_merges(forest, 0.9, Words.collect(forest, WORDS))) == {(rare, frequent)}
+    assert merged(forest, fuzzy_merges(forest, 0.9, WordCounts.collect(forest, WORDS))) == {(rare, frequent)}
 
 
 @pytest.mark.parametrize(
@@ -77,21 +77,21 @@ def test_different_names_are_never_merged(first, second, order):
     found = [
         *spelling_merges(forest),
         *head_merges(forest, {}),
-        *fuzzy_merges(forest, 0.5, Words.collect(forest, WORDS)),
+        *fuzzy_merges(forest, 0.5, WordCounts.collect(forest, WORDS)),
     ]
     assert merged(forest, found) == set()
 
 
 def test_refused_pairs_name_the_rule():
     forest = make_forest([("supervised learning", 5), ("unsupervised learning", 5), ("BioBERT", 1), ("BioBART", 9)])
-    refusals = {pair.refusal for pair in find_pairs(forest, 0.9, Words.collect(forest, Counter()))}
+    refusals = {pair.refusal for pair in find_pairs(forest, 0.9, WordCounts.collect(forest, Counter()))}
     assert "name in capitals" in refusals
     assert "" not in refusals
 
 
 def test_a_threshold_keeps_less_similar_names_apart():
     forest = make_forest([("random forrest", 1), ("random forest", 30)])
-    assert merged(forest, fuzzy_merges(forest, 0.99, Words.collect(forest, WORDS))) == set()
+    assert merged(forest, fuzzy_merges(forest, 0.99, WordCounts.collect(forest, WORDS))) == set()
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_the_cost_grows_nearly_linearly():
         for second in ("alpha" + c for c in "klmnopqrstuvwxyz")
     ]
     forest = make_forest(names)
-    assert len(list(find_pairs(forest, 0.9, Words.collect(forest, Counter())))) <= 40 * len(names)
+    assert len(list(find_pairs(forest, 0.9, WordCounts.collect(forest, Counter())))) <= 40 * len(names)
 
 
 @given(

@@ -10,7 +10,7 @@ from tests.apps.service.live import TEXT, live, random_extractor
 
 from cascade_srn.lab.benchmarks.measuring import BenchmarkRun
 from cascade_srn.lab.benchmarks.options import ServeOptions
-from cascade_srn.lab.benchmarks.serve import Question, Tally, ask_at_once, ask_in_turn, is_faultless, measure
+from cascade_srn.lab.benchmarks.serve import LoadRequest, Tally, ask_at_once, ask_in_turn, is_faultless, measure
 
 TEXTS = [TEXT, "a tagger helps parsing", "search engines need data .", "accuracy measures the parser"]
 
@@ -28,7 +28,7 @@ def service(extractor):
 
 @pytest.fixture(scope="module")
 def questions(extractor):
-    return [Question.of({"text": text}, extractor.extract(text)) for text in TEXTS]
+    return [LoadRequest.of({"text": text}, extractor.extract(text)) for text in TEXTS]
 
 
 def place(service):

@@ -24,14 +24,14 @@ from cascade_srn.apps.graph.edges import (
     quote_sentences,
     winner,
 )
-from cascade_srn.apps.graph.incremental import Change, Resolver, key_row, make_table
+from cascade_srn.apps.graph.incremental import ResolutionChange, Resolver, key_row, make_table
 from cascade_srn.apps.graph.link import describe_vocabulary, link_nodes
 from cascade_srn.apps.graph.load import Extracted, load
 from cascade_srn.apps.graph.patch import Earlier, Patch, make_merges
 from cascade_srn.apps.graph.resolve import Resolution, Surface, Texts, count_words, describe_forms, resolve
-from cascade_srn.apps.graph.rules import Words
+from cascade_srn.apps.graph.rules import WordCounts
 from cascade_srn.apps.graph.settings import ACYCLIC, SYMMETRIC, GraphReport, GraphSettings
-from cascade_srn.apps.graph.sources import FILES, Sources, absolute_files
+from cascade_srn.apps.graph.sources import FILES, GraphSources, absolute_files
 from cascade_srn.apps.graph.store import DATABASE, check_target, write_graph
 from cascade_srn.apps.graph.tables import STEPS, TABLES, load_library
 from cascade_srn.apps.graph.vocabulary import read_vocabulary
@@ -80,12 +80,12 @@ def build(
     settings = settings or GraphSettings()
     check_target(output, overwrite=overwrite)
     given = [corpora] if isinstance(corpora, str | Path) else list(corpora)
-    return build_from(Sources(load(given, settings), absolute_files(settings)), output, overwrite=overwrite)
+    return build_from(GraphSources(load(given, settings), absolute_files(settings)), output, overwrite=overwrite)
 
 
 @without_garbage_collection()
 def build_from(
-    sources: Sources, output: str | Path, *, overwrite: bool = False, earlier: Earlier | None = None
+    sources: GraphSources, output: str | Path, *, overwrite: bool = False, earlier: Earlier | None = None
 ) -> GraphReport:
     """Build a graph from loaded documents and write it to a folder, together with these.
 
@@ -131,7 +131,7 @@ class _Built:
     patch: Patch | None
 
 
-def _make_tables(connection: duckdb.DuckDBPyConnection, sources: Sources, earlier: Earlier | None) -> _Built:
+def _make_tables(connection: duckdb.DuckDBPyConnection, sources: GraphSources, earlier: Earlier | None) -> _Built:
     extracted, settings = sources.extracted, sources.settings
     vocabulary = read_vocabulary(settings)
     schema = None if settings.schema is None else _read_schema(Path(settings.schema))
@@ -209,7 +209,7 @@ def _make_tables(connection: duckdb.DuckDBPyConnection, sources: Sources, earlie
     return _Built(tables, record, report, state, patch)
 
 
-def _resolve_all(extracted: Extracted, settings: GraphSettings) -> Change:
+def _resolve_all(extracted: Extracted, settings: GraphSettings) -> ResolutionChange:
     """Resolve all names, and make the state."""
     surfaces = collect_surfaces(extracted)
     texts, definitions = read_texts(extracted, settings)
@@ -227,7 +227,7 @@ def _resolve_all(extracted: Extracted, settings: GraphSettings) -> Change:
 
             yield key_row(at, key, root, forest.step(at, main[root]), longs.get(at), lookup)
 
-    words = found.words or Words({}, Counter(), Counter())
+    words = found.words or WordCounts({}, Counter(), Counter())
     tokens = ((word, words.counts[word], words.names[word]) for word in {**words.counts, **words.names})
     tables = {
         "surfaces": ((s.text, s.label, s.n, key) for s, key in zip(surfaces, found.key_of, strict=True)),
@@ -238,10 +238,10 @@ def _resolve_all(extracted: Extracted, settings: GraphSettings) -> Change:
         "tokens": tokens,
     }
     state = {name: make_table(name, given) for name, given in tables.items()}
-    return Change(found, {at: at for at in range(len(forest.keys))}, surfaces, set(), set(), state)
+    return ResolutionChange(found, {at: at for at in range(len(forest.keys))}, surfaces, set(), set(), state)
 
 
-def _resolve_change(earlier: Earlier, settings: GraphSettings) -> Change | None:
+def _resolve_change(earlier: Earlier, settings: GraphSettings) -> ResolutionChange | None:
     """Resolve the names that a change affects, and change the state."""
     connection = load_library("duckdb").connect()
     try:

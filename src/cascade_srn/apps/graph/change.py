@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from cascade_srn.apps.graph.acronyms import Definitions, define_acronyms
 from cascade_srn.apps.graph.build import build_from, collect_surfaces, iterate_texts
-from cascade_srn.apps.graph.incremental import Difference, make_table
+from cascade_srn.apps.graph.incremental import DocumentChange, make_table
 from cascade_srn.apps.graph.load import Extracted, load
 from cascade_srn.apps.graph.patch import Earlier
 from cascade_srn.apps.graph.resolve import Texts, count_words
 from cascade_srn.apps.graph.settings import GraphReport, GraphSettings
-from cascade_srn.apps.graph.sources import Sources, combine, read_sources, read_state
+from cascade_srn.apps.graph.sources import GraphSources, combine, read_sources, read_state
 from cascade_srn.apps.graph.store import read_record
 from cascade_srn.apps.graph.tables import load_library
 from cascade_srn.errors import DataError
@@ -109,7 +109,7 @@ def changing(graph: str | Path) -> Iterator[Path]:
             work.rmdir()  # empty, unless there is something to continue
 
 
-def _changeable(graph: str | Path) -> Sources:
+def _changeable(graph: str | Path) -> GraphSources:
     sources = read_sources(graph)
     if sources.follows is not None:
         raise DataError(f"{graph} follows a folder of files", "Change the files, and run `graph sync` again")
@@ -118,7 +118,7 @@ def _changeable(graph: str | Path) -> Sources:
 
 @without_garbage_collection()
 def write_change(
-    graph: str | Path, sources: Sources, gone: Collection[int], new: Extracted | None, **changes: int
+    graph: str | Path, sources: GraphSources, gone: Collection[int], new: Extracted | None, **changes: int
 ) -> GraphReport:
     """Write the graph without some documents, given by their numbers, and with new ones."""
     n_old = sources.extracted.tables["documents"].num_rows
@@ -147,7 +147,9 @@ def vocabulary_changed(graph: str | Path, settings: GraphSettings) -> bool:
     return bool(read_record(graph).get("vocabulary", {}).get("sha256") != checksum(Path(settings.vocabulary)))
 
 
-def _usable_state(graph: str | Path, sources: Sources, record: Mapping[str, Any]) -> dict[str, pyarrow.Table] | None:
+def _usable_state(
+    graph: str | Path, sources: GraphSources, record: Mapping[str, Any]
+) -> dict[str, pyarrow.Table] | None:
     """Return the tables of a graph and its state; None if everything has to be built.
 
     This is so if files say what is the same, or if the tables lack relations that a change can bring back.
@@ -159,7 +161,7 @@ def _usable_state(graph: str | Path, sources: Sources, record: Mapping[str, Any]
 
 
 def _compare(
-    sources: Sources,
+    sources: GraphSources,
     record: Mapping[str, Any],
     state: dict[str, pyarrow.Table],
     kept: Sequence[bool],
@@ -197,7 +199,7 @@ def _compare(
     counts.update(words)
     ids = combined.tables["documents"]["document_id"]
     texts = Texts(after, counts, lambda at: str(ids[at]))
-    difference = Difference(_without_zeros(surfaces), acronyms, _without_zeros(words))
+    difference = DocumentChange(_without_zeros(surfaces), acronyms, _without_zeros(words))
     return Earlier(record, state, old, numbers, texts, difference, **renumbered), combined
 
 

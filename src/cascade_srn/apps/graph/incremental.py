@@ -20,7 +20,7 @@ from cascade_srn.apps.graph.acronyms import expand, short_words, split_own_acron
 from cascade_srn.apps.graph.forest import Forest, Key
 from cascade_srn.apps.graph.normalise import normalise, singular, squeeze
 from cascade_srn.apps.graph.resolve import Resolution, Surface, Texts, make_keys, merge_keys
-from cascade_srn.apps.graph.rules import WordGroups, Words, plain_words, respell, turn_words, without_head
+from cascade_srn.apps.graph.rules import WordCounts, WordGroups, plain_words, respell, turn_words, without_head
 from cascade_srn.apps.graph.settings import GraphSettings
 from cascade_srn.apps.graph.tables import load_library, make_schema
 
@@ -71,7 +71,7 @@ def _links(text: str, name: str, is_used: bool) -> tuple[str, ...]:
 
 
 @dataclass
-class Change:
+class ResolutionChange:
     """What a change of documents does to the resolution.
 
     Attributes:
@@ -92,7 +92,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Difference:
+class DocumentChange:
     """How the documents of a graph change.
 
     Attributes:
@@ -134,7 +134,7 @@ class Resolver:
             for long in by_document.values():
                 self._shorts[long].add(short)
         tokens = connection.execute("SELECT word, n, names FROM tokens").fetchall()
-        self._before = Words({}, Counter(), Counter())
+        self._before = WordCounts({}, Counter(), Counter())
         for word, n, names in tokens:
             self._before.counts[word], self._before.names[word] = n, names
         self._groups = WordGroups(self._before.counts) if settings.fuzzy else None
@@ -148,7 +148,7 @@ class Resolver:
         if not settings.types:
             self._labels = [label for (label,) in connection.execute("SELECT DISTINCT label FROM keys").fetchall()]
 
-    def run(self, difference: Difference) -> Change | None:
+    def run(self, difference: DocumentChange) -> ResolutionChange | None:
         """Return the affected keys, resolved again; None if too many may be affected."""
         if not self._settings.types:
             self._labels = sorted({*self._labels, *(label for _, label in difference.surfaces)})
@@ -184,7 +184,7 @@ class Resolver:
                     continue
             return self._finish(found, affected, long_forms)
 
-    def _first(self, difference: Difference) -> set[_Id]:
+    def _first(self, difference: DocumentChange) -> set[_Id]:
         """Return the keys whose mentions or acronyms change, and read the mentions of the former."""
         given = [Surface(text, label, 1) for text, label in sorted(difference.surfaces)]
         scratch = Forest()
@@ -305,7 +305,7 @@ class Resolver:
         if not tokens <= self._known_tokens:
             self._groups.add(tokens - self._known_tokens - self._before.counts.keys())
             counts = Counter(dict.fromkeys((*self._before.counts, *tokens), 1))
-            words = Words({}, counts, Counter(), self._groups)
+            words = WordCounts({}, counts, Counter(), self._groups)
             self._known_variants = words.find_variants(tokens | self._known_tokens)
             self._known_tokens |= tokens
         return self._known_variants
@@ -321,9 +321,9 @@ class Resolver:
         merge_keys(found, self._texts, self._labels, self._settings, lambda found: self._count(found.forest, affected))
         return found
 
-    def _count(self, forest: Forest, affected: set[_Id]) -> Words:
+    def _count(self, forest: Forest, affected: set[_Id]) -> WordCounts:
         """Return the words of all keys after the change."""
-        words = Words(self._texts.words, self._before.counts.copy(), self._before.names.copy(), self._groups)
+        words = WordCounts(self._texts.words, self._before.counts.copy(), self._before.names.copy(), self._groups)
         for one in affected:
             if (row := self._rows.get(one)) is not None:
                 words.add(Key(*one, row["name"], "", row["n"]), -1)
@@ -340,10 +340,10 @@ class Resolver:
             "SELECT key FROM keys SEMI JOIN ids ON list_contains(string_split(shorts, ' '), ids.text)", ids=changed
         )
 
-    def _changed_words(self, found: Resolution, affected: set[_Id], difference: Difference) -> set[_Id] | None:
+    def _changed_words(self, found: Resolution, affected: set[_Id], difference: DocumentChange) -> set[_Id] | None:
         """Return the keys with a word that is now a misspelling, or no longer; None if the words cannot be compared."""
         assert found.words is not None
-        after, before = found.words, Words(self._words_before(difference), self._before.counts, self._before.names)
+        after, before = found.words, WordCounts(self._words_before(difference), self._before.counts, self._before.names)
         tokens = {token for one in affected for token in one[0].split(" ")}
         if after.fills_a_group(token for token in tokens if bool(after.counts[token]) != bool(before.counts[token])):
             return None
@@ -362,12 +362,12 @@ class Resolver:
             ids={(word, "") for word in rare},
         )
 
-    def _words_before(self, difference: Difference) -> Mapping[str, int]:
+    def _words_before(self, difference: DocumentChange) -> Mapping[str, int]:
         return {**self._texts.words} | {
             word: self._texts.words.get(word, 0) - n for word, n in difference.words.items()
         }
 
-    def _finish(self, found: Resolution, affected: set[_Id], long_forms: Mapping[_Id, str]) -> Change:
+    def _finish(self, found: Resolution, affected: set[_Id], long_forms: Mapping[_Id, str]) -> ResolutionChange:
         forest = found.forest
         (free,) = self._query("SELECT coalesce(max(key) + 1, 0) FROM keys")[0]
         numbers: dict[int, int] = {}
@@ -412,7 +412,7 @@ class Resolver:
         before = {row["key"]: (row["root"], row["step"]) for row in map(self._rows.get, affected) if row is not None}
         after = {row[0]: (row[6], row[7]) for row in rows}
         moved = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
-        return Change(found, own, surfaces, old_roots, moved, tables)
+        return ResolutionChange(found, own, surfaces, old_roots, moved, tables)
 
     def _surfaces(self, forest: Forest, own: Mapping[int, int]) -> tuple[list[Surface], dict[tuple[str, str], int]]:
         """Return the mentions of affected keys, and the key of each of these and of all changed mentions."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cascade_srn.apps.graph.edges import count_rows, find_relations, place_mentions
-from cascade_srn.apps.graph.incremental import Change, Difference
+from cascade_srn.apps.graph.incremental import DocumentChange, ResolutionChange
 from cascade_srn.apps.graph.load import Extracted
 from cascade_srn.apps.graph.reader import FORMS
 from cascade_srn.apps.graph.resolve import Texts
@@ -49,7 +49,7 @@ class Earlier:
     extracted: Extracted
     numbers: Any
     texts: Texts
-    difference: Difference
+    difference: DocumentChange
     local: pyarrow.Table
     definitions: pyarrow.Table
 
@@ -63,7 +63,7 @@ class Patch:
         extracted: The documents after the change.
     """
 
-    def __init__(self, earlier: Earlier, change: Change, extracted: Extracted) -> None:
+    def __init__(self, earlier: Earlier, change: ResolutionChange, extracted: Extracted) -> None:
         np, pc = load_library("numpy"), load_library("pyarrow.compute")
         self._earlier, self._extracted = earlier, extracted
         old = earlier.tables

@@ -12,7 +12,7 @@ from cascade_srn.apps.graph.acronyms import Definitions, Expansions, acronym_mer
 from cascade_srn.apps.graph.forest import Forest, Merge
 from cascade_srn.apps.graph.generic import is_generic
 from cascade_srn.apps.graph.normalise import describe_difference, display_form, normalise
-from cascade_srn.apps.graph.rules import Words, fuzzy_merges, head_merges, spelling_merges
+from cascade_srn.apps.graph.rules import WordCounts, fuzzy_merges, head_merges, spelling_merges
 from cascade_srn.apps.graph.settings import (
     Alias,
     GraphSettings,
@@ -62,7 +62,7 @@ class Resolution:
     labels: dict[int, str] = field(default_factory=dict)
     reasons: dict[tuple[int, int], str] = field(default_factory=dict)
     everywhere: dict[int, int] = field(default_factory=dict)
-    words: Words | None = None
+    words: WordCounts | None = None
     notes: list[str] = field(default_factory=list)
 
 
@@ -108,7 +108,7 @@ def merge_keys(
     texts: Texts,
     labels: Sequence[str],
     settings: GraphSettings,
-    count: Callable[[Resolution], Words] | None = None,
+    count: Callable[[Resolution], WordCounts] | None = None,
 ) -> None:
     """Merge the keys of a resolution step by step.
 
@@ -130,7 +130,7 @@ def merge_keys(
     if settings.heads:
         forest.merge_all(head_merges(forest, expansions.long_forms))
     if settings.fuzzy:
-        found.words = Words.collect(forest, texts.words) if count is None else count(found)
+        found.words = WordCounts.collect(forest, texts.words) if count is None else count(found)
         forest.merge_all(fuzzy_merges(forest, settings.fuzzy_threshold, found.words))
 
 

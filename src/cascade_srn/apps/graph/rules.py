@@ -152,7 +152,7 @@ class NearKeys:
     refusal: str = ""
 
 
-def fuzzy_merges(forest: Forest, threshold: float, words: Words) -> Iterator[Merge]:
+def fuzzy_merges(forest: Forest, threshold: float, words: WordCounts) -> Iterator[Merge]:
     """Yield the fuzzy matches that pass the rules, the most frequent names first.
 
     Args:
@@ -165,7 +165,7 @@ def fuzzy_merges(forest: Forest, threshold: float, words: Words) -> Iterator[Mer
             yield Merge(pair.key, pair.into, "fuzzy", pair.reason, pair.score)
 
 
-def find_pairs(forest: Forest, threshold: float, words: Words) -> Iterator[NearKeys]:
+def find_pairs(forest: Forest, threshold: float, words: WordCounts) -> Iterator[NearKeys]:
     """Yield all pairs of keys that are compared, with the rule that refuses them."""
     similarity = load_library("rapidfuzz.fuzz").ratio
     inflected = _group_inflected(forest)
@@ -237,7 +237,7 @@ def turn_words(key: Key) -> str:
     return " ".join((*right, *left)) if left and right else ""
 
 
-class Words:
+class WordCounts:
     """Words of all keys, how often they and those of the documents occur, and which are written alike.
 
     Args:
@@ -260,7 +260,7 @@ class Words:
         self._groups = groups
 
     @classmethod
-    def collect(cls, forest: Forest, in_text: Mapping[str, int]) -> Words:
+    def collect(cls, forest: Forest, in_text: Mapping[str, int]) -> WordCounts:
         """Count the words of keys."""
         words = cls(in_text, Counter(), Counter())
         for key in forest.keys:
@@ -394,7 +394,7 @@ def numbers_of(text: str) -> list[str]:
 def is_misspelling(one: Key, other: Key) -> bool:
     """Return whether two names differ by a doubled or exchanged letter of one word that neither writes as a name.
 
-    Unlike :class:`Words`, this does not know which of the two words is the right one.
+    Unlike :class:`WordCounts`, this does not know which of the two words is the right one.
     """
     first, second = one.text.split(" "), other.text.split(" ")
     pairs = [pair for pair in zip(first, second, strict=False) if pair[0] != pair[1]]

@@ -32,7 +32,7 @@ FILES = ("aliases", "merges", "splits", "vocabulary", "schema")
 
 
 @dataclass(frozen=True)
-class Sources:
+class GraphSources:
     """Documents and settings of a graph.
 
     Attributes:
@@ -67,7 +67,7 @@ def absolute_files(settings: GraphSettings) -> GraphSettings:
     return GraphSettings(**values | paths)
 
 
-def read_sources(folder: str | Path) -> Sources:
+def read_sources(folder: str | Path) -> GraphSources:
     """Read the documents and settings of a graph.
 
     Raises:
@@ -94,7 +94,7 @@ def read_sources(folder: str | Path) -> Sources:
             raise DataError(
                 f"{file}, which the graph was built with, does not exist", "Restore it, or build the graph again"
             )
-    return Sources(Extracted(tables, ()), settings, content["follows"])
+    return GraphSources(Extracted(tables, ()), settings, content["follows"])
 
 
 def read_state(folder: str | Path, record: Mapping[str, Any]) -> dict[str, pyarrow.Table] | None:

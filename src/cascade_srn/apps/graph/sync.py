@@ -21,7 +21,7 @@ from cascade_srn.apps.graph.build import build_from
 from cascade_srn.apps.graph.change import changing, vocabulary_changed, write_change
 from cascade_srn.apps.graph.load import Extracted, load_files
 from cascade_srn.apps.graph.settings import GraphReport, GraphSettings
-from cascade_srn.apps.graph.sources import Sources, absolute_files, read_sources
+from cascade_srn.apps.graph.sources import GraphSources, absolute_files, read_sources
 from cascade_srn.apps.graph.store import RECORD, check_target, read_record
 from cascade_srn.apps.graph.tables import load_library
 from cascade_srn.apps.graph.vocabulary import read_vocabulary
@@ -106,7 +106,7 @@ def sync(
 
 
 def _write(
-    graph: str | Path, sources: Sources, old: Sources | None, new: Extracted | None, touched: Collection[str]
+    graph: str | Path, sources: GraphSources, old: GraphSources | None, new: Extracted | None, touched: Collection[str]
 ) -> GraphReport:
     after = _names(new, touched)
     if old is None:
@@ -148,7 +148,7 @@ class _Follower:
     files: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def make(cls, graph: str | Path, old: Sources | None, given: SyncSettings) -> _Follower:
+    def make(cls, graph: str | Path, old: GraphSources | None, given: SyncSettings) -> _Follower:
         """Combine what is given with what the graph was made with, and refuse differences."""
         own = None if given.graph is None else absolute_files(given.graph)
         asked = given.inputs or InputSettings()
@@ -173,11 +173,11 @@ class _Follower:
             _compare(graph, new, known)
         return cls(model, checksum, inputs, old.settings, follows["files"])
 
-    def sources(self, old: Sources | None, files: Mapping[str, str]) -> Sources:
+    def sources(self, old: GraphSources | None, files: Mapping[str, str]) -> GraphSources:
         """Return the sources of the graph with other files."""
         values = {"model": self.model, "sha256": self.checksum, "inputs": self.inputs.to_dict(), "files": dict(files)}
         extracted = Extracted({}, ()) if old is None else old.extracted
-        return Sources(extracted, self.graph, values)
+        return GraphSources(extracted, self.graph, values)
 
 
 def _absolute(model: str) -> str:

@@ -49,7 +49,7 @@ N_WARM_UP = 10
 
 
 @dataclass(frozen=True)
-class Question:
+class LoadRequest:
     """A request as bytes and the expected document."""
 
     text: str
@@ -57,7 +57,7 @@ class Question:
     expected: dict[str, Any]
 
     @classmethod
-    def of(cls, body: dict[str, Any], expected: Document) -> Question:
+    def of(cls, body: dict[str, Any], expected: Document) -> LoadRequest:
         """Make the question for a body that is sent to /extract."""
         content = json.dumps(body).encode()
         head = (
@@ -128,7 +128,7 @@ class Client:
             self._streams = None
 
 
-async def ask_in_turn(place: tuple[str, int], questions: Sequence[Question], tally: Tally) -> None:
+async def ask_in_turn(place: tuple[str, int], questions: Sequence[LoadRequest], tally: Tally) -> None:
     """Ask one question after the other with a single client. An interruption keeps the tally."""
     client = Client(*place)
     with _stopwatch(tally):
@@ -138,7 +138,7 @@ async def ask_in_turn(place: tuple[str, int], questions: Sequence[Question], tal
 
 
 async def ask_at_once(
-    place: tuple[str, int], questions: Sequence[Question], tally: Tally, *, n_clients: int, seconds: float
+    place: tuple[str, int], questions: Sequence[LoadRequest], tally: Tally, *, n_clients: int, seconds: float
 ) -> None:
     """Ask with many clients for some time. All clients connect before the first question."""
     clients = [Client(*place) for _ in range(n_clients)]
@@ -167,7 +167,7 @@ def _stopwatch(tally: Tally) -> Iterator[None]:
         tally.seconds = time.perf_counter() - started
 
 
-async def _ask(client: Client, question: Question, tally: Tally) -> None:
+async def _ask(client: Client, question: LoadRequest, tally: Tally) -> None:
     started = time.perf_counter()
     try:
         async with asyncio.timeout(LOST_SECONDS):
@@ -231,7 +231,7 @@ def is_faultless(result: Result) -> bool:
 
 
 def _measure_row(
-    url: str, questions: Sequence[Question], options: ServeOptions, n_clients: int, run: BenchmarkRun
+    url: str, questions: Sequence[LoadRequest], options: ServeOptions, n_clients: int, run: BenchmarkRun
 ) -> dict[str, Any]:
     parts = urlsplit(url)
     place = parts.hostname or "", parts.port or 0
@@ -274,7 +274,7 @@ def _model_folder(options: ServeOptions, corpus: BenchmarkCorpus) -> Iterator[Pa
         yield path
 
 
-def _questions(folder: Path, corpus: BenchmarkCorpus, options: ServeOptions) -> list[Question]:
+def _questions(folder: Path, corpus: BenchmarkCorpus, options: ServeOptions) -> list[LoadRequest]:
     """Make three questions per text: plain, with thresholds and with given entities."""
     extractor = Extractor.from_pretrained(folder, device=find_device(options.device), precision=options.precision)
     own = extractor.model.settings.thresholds
@@ -282,13 +282,13 @@ def _questions(folder: Path, corpus: BenchmarkCorpus, options: ServeOptions) -> 
     higher = resolve_thresholds(changed, own)
     # Texts are distinct, so that mixed-up answers are found. The segmenter may split words of the corpus.
     texts = [Document.from_text(text) for text in dict.fromkeys(document.text for document in corpus.documents)]
-    questions = [Question.of({"text": d.text}, d) for d in _stable(extractor, texts, own)]
+    questions = [LoadRequest.of({"text": d.text}, d) for d in _stable(extractor, texts, own)]
     for document in _stable(extractor, texts, higher):
-        questions.append(Question.of({"text": document.text, "thresholds": changed}, document))
+        questions.append(LoadRequest.of({"text": document.text, "thresholds": changed}, document))
     found = _stable(extractor, texts, own)
     for document in _stable(extractor, found, own, given=True):
         entities = [{"start": e.start, "end": e.end, "label": e.label} for e in document.entities]
-        questions.append(Question.of({"text": document.text, "entities": entities}, document))
+        questions.append(LoadRequest.of({"text": document.text, "entities": entities}, document))
     if not questions:
         raise DataError(
             f"the answer to every text of {corpus.name} depends on rounding", "Give other texts", option="data"
