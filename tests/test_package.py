@@ -32,7 +32,7 @@ def extractor():
     "module",
     [
         *(
-            "config", "errors", "extractor", "inference.thresholds", "apps.integrations.graphs", "model.card",
+            "config", "errors", "extractor", "inference.options", "apps.integrations.graphs", "model.card",
             "model.model", "schema",
         ),
         *("text.presplit", "text.segment", "types"),
