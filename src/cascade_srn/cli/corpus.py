@@ -15,9 +15,9 @@ import typer
 from cascade_srn.cli.failures import INTERRUPTED, mark_reported
 from cascade_srn.cli.options import (
     BundledModel,
-    ChosenBatchWords,
     Constraints,
     Device,
+    OptionalBatchWords,
     Overlaps,
     PromisedPrecision,
     SkippedParts,
@@ -108,7 +108,7 @@ def run(
     ] = None,
     overlaps: Overlaps = None,
     constraints: Constraints = None,
-    batch_words: ChosenBatchWords = None,
+    batch_words: OptionalBatchWords = None,
     precision: PromisedPrecision = "auto",
     device: Device = "auto",
     threads: Annotated[

@@ -13,11 +13,11 @@ import typer
 from cascade_srn.cli.failures import CLOSED_PIPE, FoldedNotes, discard_stdout, print_note, was_closed
 from cascade_srn.cli.options import (
     BundledModel,
-    ChosenBatchWords,
     Constraints,
     Device,
     IdField,
     KeptParts,
+    OptionalBatchWords,
     Overlaps,
     PromisedPrecision,
     RawText,
@@ -83,7 +83,7 @@ def extract(
     ] = None,
     overlaps: Overlaps = None,
     constraints: Constraints = None,
-    batch_words: ChosenBatchWords = None,
+    batch_words: OptionalBatchWords = None,
     split_workers: Annotated[
         int | None,
         typer.Option(
@@ -172,7 +172,7 @@ def extract(
 
 
 def _choose_split_workers(extractor: Extractor, sources: Sources, given: int | None) -> int:
-    """Return the number of processes that split ahead. They take a second to start."""
+    """Return the number of processes that split texts ahead. A small input does not wait for them to start."""
     if given is not None:
         return given
     has_gpu = getattr(extractor.model.device, "type", None) == "cuda"

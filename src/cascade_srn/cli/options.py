@@ -49,7 +49,7 @@ PromisedPrecision = Annotated[
     ),
 ]
 BatchWords = Annotated[int, typer.Option(help=COMMON["batch_words"])]
-ChosenBatchWords = Annotated[
+OptionalBatchWords = Annotated[
     int | None, typer.Option(help=f"{COMMON['batch_words']} Default: 4,096, and 16,384 on a GPU.", show_default=False)
 ]
 Constraints = Annotated[

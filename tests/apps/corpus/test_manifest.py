@@ -57,7 +57,7 @@ def test_another_version_of_the_software_is_a_difference(tmp_path):
 
 
 def test_batch_size_and_when_to_give_up_may_change(tmp_path):
-    chosen = settings(max_attempts=9, max_error_share=0.5, batch_words=None)
+    chosen = settings(max_attempts=9, max_error_share=0.5, batch_words=300)
     assert describe(tmp_path).difference(describe(tmp_path, chosen=chosen), chosen) == ""
 
 

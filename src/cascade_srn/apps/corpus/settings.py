@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 FORMATS = ("parquet", "jsonl")
-# Settings that decide about memory and when to give up, and not what is written.
+# Settings that decide about memory and when to give up. What is written differs at most in the last digits of scores.
 _NOT_COMPARED = ("batch_words", "max_attempts", "max_error_share")
 
 
@@ -30,7 +30,7 @@ class CorpusSettings:
         overlaps: Treatment of entities that share words. See :class:`.Extractor`.
         constraints: Whether to apply the constraints of the schema. See :class:`.Extractor`.
         skip: Parts of the texts to leave out: "references", "code", "tables".
-        batch_words: Maximum number of words per batch, padding included. None: 4,096, and 16,384 on a GPU.
+        batch_words: Maximum number of words per batch, padding included. None: as :meth:`.Extractor.stream` chooses.
         device: "auto", "cpu", "cuda" or "cuda:N". "auto" and "cuda" use all GPUs.
         precision: Levels of precision to promise, or the number format of the encoder. See :class:`.Extractor`.
         threads: CPU threads of each worker. None: the cores divided by the workers. With bf16 on a CPU, the number of
