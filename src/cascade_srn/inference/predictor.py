@@ -151,7 +151,7 @@ class Predictor:
         self.min_scores = min_scores
         has_gpu = getattr(self.device, "type", None) == "cuda"
         self.batch_words = (_BATCH_WORDS_ON_GPU if has_gpu else _BATCH_WORDS) if batch_words is None else batch_words
-        require_range("batch_words", self.batch_words, 1)
+        require_range("batch_words", self.batch_words, 1, option="batch_words")
         self.bf16 = precision == "bf16" or (precision == "auto" and has_gpu)
         self._warned = False
 

@@ -62,7 +62,7 @@ class CorpusSettings:
         if self.constraints is not None:
             require_choice("constraints", self.constraints, CONSTRAINTS, option="constraints")
         if self.batch_words is not None:
-            require_range("batch_words", self.batch_words, 1)
+            require_range("batch_words", self.batch_words, 1, option="batch_words")
         require_range("max_attempts", self.max_attempts, 1)
         if self.threads is not None:
             require_range("threads", self.threads, 1)
