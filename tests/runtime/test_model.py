@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import pickle
 import sys
+import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
@@ -16,6 +17,7 @@ from cascade_srn.config import Thresholds
 from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.extractor import Extractor
 from cascade_srn.model.folder import ENCODER_FILE, LIGHT_FILE, TOKENIZER_FILE, WEIGHTS_FILE
+from cascade_srn.runtime import model as runtime_model
 from cascade_srn.runtime.model import LightModel, Session
 from cascade_srn.storage.bundled import find_model
 from cascade_srn.storage.files import file_crc32
@@ -81,7 +83,7 @@ def test_a_copy_finds_the_same(extractor, copy):
 def test_another_process_uses_the_model(extractor, method):
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"this system cannot {method}")
-    expected = [extractor.extract(text) for text in TEXTS]
+    expected = extractor(TEXTS)  # by several threads
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context(method)) as pool:
         check_same(list(pool.map(extractor.extract, TEXTS)), expected)
 
@@ -89,12 +91,63 @@ def test_another_process_uses_the_model(extractor, method):
 def test_the_number_of_threads_does_not_change_decisions(extractor, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     other = Extractor(LightModel.load(find_model(None)))
-    assert other.model.network.read_windows.__self__.n_threads == 3
-    check_same(other(TEXTS), extractor(TEXTS))
+    assert other.model.network.read_passes.__self__.n_threads == 3
+    check_same(other(TEXTS * 5), extractor(TEXTS * 5))
+
+
+@pytest.fixture
+def session(monkeypatch):
+    """The small encoder with two threads, each of which reads passes of its own."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    return Session(find_model(None) / ENCODER_FILE, divides_passes=False)
+
+
+def passes(*widths):
+    return [(np.full((2, width), 2057), np.ones((2, width), dtype=np.int64)) for width in widths]
+
+
+def test_threads_read_passes_side_by_side(session, monkeypatch):
+    together = threading.Barrier(2, timeout=30)
+    read = session.read
+
+    def meet(ids, mask):
+        together.wait()
+        return read(ids, mask)
+
+    monkeypatch.setattr(session, "read", meet)
+    given = passes(3, 12, 5, 9)
+    for found, (ids, mask) in zip(session.read_passes(given), given, strict=True):
+        np.testing.assert_array_equal(found, read(ids, mask))
+
+
+def test_passes_that_nobody_waits_for_are_not_begun(session, monkeypatch):
+    begun = []
+    go_on = threading.Event()
+
+    def read(ids, mask):
+        begun.append(len(begun))
+        assert len(begun) == 1 or go_on.wait(30)
+        return ids
+
+    monkeypatch.setattr(session, "read", read)
+    found = session.read_passes(passes(*[3] * 50))
+    next(found)
+    found.close()
+    go_on.set()
+    session._threads.shutdown()
+    assert len(begun) <= 3
+
+
+@pytest.mark.parametrize(("limit", "divides"), [(512, False), (300, True)])
+def test_only_large_encoders_divide_a_pass_among_threads(monkeypatch, limit, divides):
+    monkeypatch.setattr(runtime_model, "_SMALL_WIDTH", limit)
+    session = LightModel.load(find_model(None)).network.read_passes.__self__
+    assert session.divides_passes == divides
+    assert copy.deepcopy(session).divides_passes == divides
 
 
 def test_windows_of_any_number_and_width(extractor):
-    read = extractor.model.network.read_windows
+    read = extractor.model.network.read_passes.__self__.read
     ids = np.array([[101, 2057, 3345, 102], [101, 2057, 102, 0]])
     mask = (ids > 0).astype(np.int64)
     together = read(ids, mask)

@@ -19,10 +19,11 @@ MANY = Thresholds(0.3, 0.1, 0.1)
 def light(model, **kind):
     """Return the light form of a model, with the PyTorch encoder in place of ONNX Runtime."""
 
-    def read(ids, mask):
-        with torch.inference_mode():
-            given = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)}
-            return model.network.encoder.model(**given)[0].numpy()
+    def read(passes):
+        for ids, mask in passes:
+            with torch.inference_mode():
+                given = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)}
+                yield model.network.encoder.model(**given)[0].numpy()
 
     names = model.network.state_dict()
     weights = {name: value.numpy() for name, value in names.items() if not name.startswith("encoder.")}
@@ -99,8 +100,8 @@ def test_windows_that_are_read_together(equal, most):
         [model.collator.plain(example) for example in examples([s for s in SENTENCES for _ in range(2)])]
     )
     expected = network.encode(rows, lambda: None)
-    read = network.read_windows
-    network.read_windows = lambda ids, mask: passes.append(mask.sum(1)) or read(ids, mask)
+    read = network.read_passes
+    network.read_passes = lambda given: read([passes.append(mask.sum(1)) or (ids, mask) for ids, mask in given])
     network.equal_windows, network.pieces_at_once = equal, most
     np.testing.assert_allclose(network.encode(rows, lambda: checks.append(1)), expected, atol=1e-5)
     assert sum(map(len, passes)) == len(rows.piece_ids)

@@ -10,9 +10,12 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +53,8 @@ from cascade_srn.storage.files import file_crc32
 # How the names of weights of the pretrained encoder begin.
 ENCODER_WEIGHTS = "encoder."
 INPUTS, OUTPUT = ("input_ids", "attention_mask"), "hidden"
+# Threads read passes side by side if the vectors of the encoder are at most this wide.
+_SMALL_WIDTH = 512
 
 
 @dataclass(frozen=True)
@@ -106,9 +111,11 @@ class LightModel(BaseModel):
             )
             markers = _find_markers(settings, schema, export["markers"])
             is_int8 = export.get("precision") == "int8"
+            weights = _load_weights(folder / WEIGHTS_FILE)
+            is_small = weights["sequence.forward_cell.input_projection.weight"].shape[1] <= _SMALL_WIDTH
             network = LightNetwork(
-                Session(folder / ENCODER_FILE).read,
-                _load_weights(folder / WEIGHTS_FILE),
+                Session(folder / ENCODER_FILE, divides_passes=not is_small).read_passes,
+                weights,
                 pooling=settings.encoder.pooling,
                 fusion=settings.fusion,
                 equal_windows=is_int8,
@@ -233,22 +240,28 @@ class Session:
     """The pretrained encoder in ONNX Runtime.
 
     A process that is forked starts it again when it is used, because its threads do not survive.
+
+    Args:
+        path: The file of the encoder.
+        divides_passes: Whether all threads work on each pass. Else, each thread works on a pass of its own, which is
+            faster for small encoders: their matrix products are too small to be divided.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.n_threads = path, count_threads()
+    def __init__(self, path: Path, *, divides_passes: bool = True) -> None:
+        self.path, self.divides_passes, self.n_threads = path, divides_passes, count_threads()
         self._lock = threading.Lock()
+        self._threads: ThreadPoolExecutor | None = None
         self._session: Any = self._start()
         self._names = {item.name for item in self._session.get_inputs()}
         _SESSIONS.add(self)
 
-    def __reduce__(self) -> tuple[type[Session], tuple[Path]]:
+    def __reduce__(self) -> tuple[Any, tuple[Path]]:
         """Start another session from the same file in a copy, also in another process."""
-        return Session, (self.path,)
+        return partial(Session, divides_passes=self.divides_passes), (self.path,)
 
     def _start(self) -> Any:
         try:
-            return start_session(str(self.path), self.n_threads)
+            return start_session(str(self.path), self.n_threads if self.divides_passes else 1)
         except ModelError:
             raise
         except Exception as error:
@@ -258,10 +271,22 @@ class Session:
 
     def abandon(self) -> None:
         """Leave the session of the parent alone in a forked process. Its end would wait for threads that are gone."""
-        self._lock = threading.Lock()
+        self._lock, self._threads = threading.Lock(), None
         if self._session is not None:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._session))
             self._session = None
+
+    def read_passes(self, passes: Sequence[tuple[Integers, Integers]]) -> Generator[Array, None, None]:
+        """Encode groups of windows, and yield the vectors of each. Shapes: as of :meth:`read`.
+
+        Those that no thread has begun are left out if the generator is closed.
+        """
+        if self.divides_passes or self.n_threads == 1 or len(passes) == 1:
+            yield from starmap(self.read, passes)
+            return
+        with self._lock:
+            threads = self._threads = self._threads or ThreadPoolExecutor(self.n_threads, "encoder")
+        yield from threads.map(self.read, *zip(*passes, strict=True))
 
     def read(self, ids: Integers, mask: Integers) -> Array:
         """Encode windows. Shapes: ids, mask (n_windows, n_pieces); returns (n_windows, n_pieces, width)."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,8 +29,11 @@ ENTITY, SUBJECT, OBJECT = 0, 1, 2
 _PAIRS_AT_ONCE = 1 << 10
 PIECES_AT_ONCE = 1 << 7
 
-ReadWindows = Callable[[Integers, Integers], Array]
-"""Runs the pretrained encoder. Shapes: ids, mask (n_windows, n_pieces); returns (n_windows, n_pieces, width)."""
+ReadPasses = Callable[[Sequence[tuple[Integers, Integers]]], Generator[Array, None, None]]
+"""Runs the pretrained encoder on several groups of windows, and yields the vectors of each.
+
+Shapes of a group: ids, mask (n_windows, n_pieces); yields (n_windows, n_pieces, width)
+"""
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class LightNetwork:
     """The network of an exported cascade.
 
     Args:
-        read_windows: Runs the pretrained encoder.
+        read_passes: Runs the pretrained encoder.
         weights: All other weights, with the names of a :class:`.Cascade`.
         pooling: How the pieces of a word are combined: "first", "mean" or "max".
         fusion: How entities and the subject reach the later turns.
@@ -84,7 +88,7 @@ class LightNetwork:
 
     def __init__(
         self,
-        read_windows: ReadWindows,
+        read_passes: ReadPasses,
         weights: Weights,
         *,
         pooling: str,
@@ -92,7 +96,7 @@ class LightNetwork:
         equal_windows: bool = False,
         pieces_at_once: int = PIECES_AT_ONCE,
     ) -> None:
-        self.read_windows = read_windows
+        self.read_passes = read_passes
         self.pooling = pooling
         self.equal_windows = equal_windows
         self.pieces_at_once = pieces_at_once
@@ -122,27 +126,35 @@ class LightNetwork:
         # All windows have one width here, and those of neighbours are of similar length.
         n_windows, width = rows.piece_ids.shape
         sizes = rows.piece_mask.sum(1)
+        passes = [
+            (range(first, last), rows.piece_ids[first:last, :widest], rows.piece_mask[first:last, :widest])
+            for first, last, widest in self._passes(sizes.tolist())
+        ]
         outputs: list[Array] = []
-        places: list[Integers] = []
-        first = 0
-        while first < n_windows:
-            if first:
-                check()
-            last, widest = first + 1, int(sizes[first])
-            while last < n_windows and (last + 1 - first) * max(widest, int(sizes[last])) <= self.pieces_at_once:
-                if self.equal_windows and sizes[last] != widest:
-                    break
-                widest = max(widest, int(sizes[last]))
-                last += 1
-            ids, mask = rows.piece_ids[first:last, :widest], rows.piece_mask[first:last, :widest]
-            outputs.append(self.read_windows(ids, mask.astype(np.int64))[mask])
-            places.append((np.arange(first, last)[:, None] * width + np.arange(widest))[mask])
-            first = last
+        with closing(self.read_passes([(ids, mask.astype(np.int64)) for _, ids, mask in passes])) as found:
+            for (_, _, mask), vectors in zip(passes, found, strict=True):
+                if outputs:
+                    check()
+                outputs.append(vectors[mask])
+        places = [(np.array(windows)[:, None] * width + np.arange(mask.shape[1]))[mask] for windows, _, mask in passes]
         # The position of each piece among those that were read.
         position = np.zeros(n_windows * width, dtype=np.int64)
         position[np.concatenate(places)] = np.arange(sum(map(len, places)))
-        found: Array = np.concatenate(outputs)[position[rows.source]]
-        return found
+        pieces: Array = np.concatenate(outputs)[position[rows.source]]
+        return pieces
+
+    def _passes(self, sizes: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+        """Divide windows into encoder passes: first window, end and largest size. ``sizes`` are numbers of pieces."""
+        first = 0
+        while first < len(sizes):
+            last, widest = first + 1, sizes[first]
+            while last < len(sizes) and (last + 1 - first) * max(widest, sizes[last]) <= self.pieces_at_once:
+                if self.equal_windows and sizes[last] != widest:
+                    break
+                widest = max(widest, sizes[last])
+                last += 1
+            yield first, last, widest
+            first = last
 
     def _pool(self, pieces: Array, begins: Integers) -> Array:
         """Combine the pieces of each item. Shapes: pieces (n_pieces, width); begins (n_items,)."""
