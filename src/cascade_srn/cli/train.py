@@ -98,12 +98,12 @@ def train(
         if words := describe_in_words(summaries[0]):
             console.print(words)
         if onnx and processes.is_main_process:
-            _add_onnx(f"{loaded.output}/best", console)
+            _add_onnx(f"{loaded.output}/best", loaded.model.start, console)
     console.print(f"The model is in {loaded.output if series is None else f'{loaded.output}/{kind}-N'}/best")
     end_processes()
 
 
-def _add_onnx(folder: str, console: Console) -> None:
+def _add_onnx(folder: str, start: str | None, console: Console) -> None:
     """Add the ONNX form to a trained model. A model that has none still runs on PyTorch."""
     from cascade_srn.errors import CascadeError
 
@@ -111,7 +111,7 @@ def _add_onnx(folder: str, console: Console) -> None:
         from cascade_srn.training.export.run import add_light_files
 
         with console.status("Adding the ONNX form …"):
-            add_light_files(folder)
+            add_light_files(folder, start=start)
     except (CascadeError, ImportError) as error:
         reason = error.problem if isinstance(error, CascadeError) else str(error)
         console.print(f"The model has no ONNX form and runs on PyTorch only ({reason}).")

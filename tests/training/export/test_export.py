@@ -24,6 +24,8 @@ from cascade_srn.model.folder import ENCODER_FILE, LIGHT_FILE
 from cascade_srn.model.info import describe_model
 from cascade_srn.model.model import Model
 from cascade_srn.runtime.model import LightModel
+from cascade_srn.storage.bundled import find_model
+from cascade_srn.training.export import run as export_run
 from cascade_srn.types import Document
 
 MANY = Thresholds(0.3, 0.1, 0.1)
@@ -195,6 +197,51 @@ class TestInPlace:
             LightModel.load(folder)
         models[1].save(folder)
         assert not {ENCODER_FILE, LIGHT_FILE} & {path.name for path in folder.iterdir()}
+
+    @pytest.fixture
+    def trained(self, tmp_path):
+        """The bundled model with other weights, which are stored in 32 bits."""
+        model = Model.load(find_model())
+        with torch.no_grad():
+            for parameter in model.network.encoder.parameters():
+                parameter.mul_(1.01)
+        model.save(tmp_path / "trained")
+        return tmp_path / "trained"
+
+    def test_the_graph_of_the_start_is_used_again(self, trained, add_files, monkeypatch):
+        monkeypatch.setattr(export_run, "export_encoder", None)
+        add_files(trained, start="scierc-small")
+        check_no_weights(trained)
+        found, expected = (list(Extractor(model.load(trained)).stream(ABSTRACTS)) for model in (LightModel, Model))
+        assert any(document.relations for document in expected)
+        assert [document.sentences for document in found] == [document.sentences for document in expected]
+        add_files(trained, start=trained)
+        assert describe_model(trained).light
+
+    @pytest.mark.parametrize("fault", ["other shapes", "other layers", "damaged", "gone"])
+    def test_a_graph_that_does_not_fit_is_not_used(self, tmp_path, trained, add_files, monkeypatch, fault):
+        import onnx
+
+        def export(*args, **options):
+            raise ModelError("a new export")
+
+        start = tmp_path / "start"
+        shutil.copytree(saved(tmp_path / "small") if fault == "other shapes" else find_model(), start)
+        if fault == "other shapes":
+            shutil.copy(find_model() / ENCODER_FILE, start)
+        elif fault == "other layers":
+            graph = onnx.load(str(start / ENCODER_FILE), load_external_data=False)
+            for node in graph.graph.node:
+                node.op_type = node.op_type.replace("Erf", "Tanh")
+            (start / ENCODER_FILE).write_bytes(graph.SerializeToString())
+        elif fault == "damaged":
+            (start / ENCODER_FILE).write_bytes(b"damaged")
+        else:
+            shutil.rmtree(start)
+        monkeypatch.setattr(export_run, "export_encoder", export)
+        with pytest.raises(ModelError, match="a new export"):
+            add_files(trained, start=start)
+        assert not (trained / ENCODER_FILE).exists()
 
     def test_what_is_refused(self, tmp_path, add_files):
         for name in ("scierc-small", "owner/name"):

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from cascade_srn.errors import ModelError
-from cascade_srn.model.folder import StoredTensor, find_tensors, read_tensors
+from cascade_srn.model.folder import ENCODER_FILE, WEIGHTS_FILE, StoredTensor, find_tensors, read_tensors
 from cascade_srn.runtime.layers import Array
 from cascade_srn.runtime.model import INPUTS, OUTPUT
 
@@ -192,6 +192,43 @@ def share_weights(path: Path, weights: Path) -> None:
     graph.node.extend(nodes)
     _shorten(graph)
     path.write_bytes(model.SerializeToString())
+
+
+def reuse_graph(source: Path, weights: Path, path: Path) -> bool:
+    """Write the graph of another model's encoder, made by :func:`share_weights`, with the weights of this model.
+
+    This takes no time, but only :func:`require_same_vectors` shows whether both encoders compute the same. A graph
+    converts weights that are stored in 16 bits, which does no harm to those in 32.
+
+    Args:
+        source: Folder of the other model.
+        weights: The safetensors file of this model.
+        path: File for the graph, in the same folder.
+
+    Returns:
+        Whether there is such a graph, and this model has all of its weights in the same shapes.
+    """
+    import onnx
+    from onnx import TensorProto
+
+    if not (source / ENCODER_FILE).is_file():
+        return False
+    model = onnx.load(str(source / ENCODER_FILE), load_external_data=False)
+    names = {str(tensor.offset): name for name, tensor in find_tensors(source / WEIGHTS_FILE).items()}
+    places = find_tensors(weights)
+    for constant in model.graph.initializer:
+        offset = next((entry.value for entry in constant.external_data if entry.key == "offset"), None)
+        if offset is None:
+            continue
+        tensor = places.get(names.get(offset, ""))
+        if tensor is None or list(tensor.shape) != list(constant.dims):
+            return False
+        found = _external(constant.name, tensor, weights.name)
+        if found.data_type not in (constant.data_type, TensorProto.FLOAT):
+            return False
+        constant.CopyFrom(found)
+    path.write_bytes(model.SerializeToString())
+    return True
 
 
 def _external(name: str, tensor: StoredTensor, file: str) -> Any:

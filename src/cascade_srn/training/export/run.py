@@ -42,7 +42,7 @@ from cascade_srn.runtime.model import ENCODER_WEIGHTS, LightModel
 from cascade_srn.storage.atomic import replace_durably, replacing_folder, try_writing
 from cascade_srn.storage.bundled import find_model
 from cascade_srn.storage.files import checksum, file_crc32
-from cascade_srn.training.export.encoder import export_encoder, require_same_vectors, share_weights
+from cascade_srn.training.export.encoder import export_encoder, require_same_vectors, reuse_graph, share_weights
 from cascade_srn.training.export.parity import GUARDED, MAX_LOSS, Comparison, Parity
 from cascade_srn.training.export.quantize import Quantizer
 from cascade_srn.training.run_folder import TASKS
@@ -304,11 +304,15 @@ _WORDS = (
 )
 
 
-def add_light_files(folder: str | Path) -> ExportResult:
+def add_light_files(folder: str | Path, *, start: str | Path | None = None) -> ExportResult:
     """Add the two files with which a PyTorch model also runs without torch.
 
     ``encoder.onnx`` has the graph of the encoder, whose weights stay in ``model.safetensors``. ``light.json`` has what
     ONNX Runtime and NumPy need besides. Torch is still used where it is installed. Earlier files are replaced.
+
+    Args:
+        folder: Folder of the model.
+        start: The model that it was trained from. If this has such a graph, it is used again, which saves some seconds.
 
     Raises:
         ModelError: If this is not a folder, or the model cannot be exported.
@@ -332,9 +336,11 @@ def add_light_files(folder: str | Path) -> ExportResult:
     # In the folder of the weights, which the graph refers to.
     made = folder / f".{ENCODER_FILE}.{secrets.token_hex(8)}"
     try:
-        export_encoder(encoder, made, limit=limit)
-        share_weights(made, folder / WEIGHTS_FILE)
-        difference = require_same_vectors(encoder, made, limit=limit)
+        difference = None if start is None else _reuse(start, encoder, made, folder / WEIGHTS_FILE, limit=limit)
+        if difference is None:
+            export_encoder(encoder, made, limit=limit)
+            share_weights(made, folder / WEIGHTS_FILE)
+            difference = require_same_vectors(encoder, made, limit=limit)
         files = {name: made if name == ENCODER_FILE else folder / name for name in LIGHT_NEEDS}
         light = describe_runtime(model, "float32", files)
         replace_durably(made, folder / ENCODER_FILE)
@@ -344,6 +350,18 @@ def add_light_files(folder: str | Path) -> ExportResult:
         file.write((json.dumps(light, indent=2) + "\n").encode())
     n_bytes = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
     return ExportResult(folder, "float32", n_bytes, difference, None, recalibrated=False)
+
+
+def _reuse(start: str | Path, encoder: Any, made: Path, weights: Path, *, limit: int) -> float | None:
+    """Write the graph of another model, and return the largest difference of its vectors; None if it does not fit."""
+    from google.protobuf.message import DecodeError
+
+    try:
+        return (
+            require_same_vectors(encoder, made, limit=limit) if reuse_graph(find_model(start), weights, made) else None
+        )
+    except (ModelError, OSError, DecodeError):
+        return None  # The layers have another number of heads, or the other model is damaged or gone.
 
 
 def _check_tokenizer(model: Model, path: Path) -> None:
