@@ -56,6 +56,12 @@ def test_a_named_encoder_is_trained(data, tmp_path):
     assert "# start: scierc-small" in (tmp_path / "recipe.yaml").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(("encoder", "frozen"), [("fresh", False), ("some/encoder", True)])
+def test_random_embeddings_learn(data, encoder, frozen):
+    assert run("init", data, "--encoder", encoder, "--device", "cpu") == 0
+    assert (load_recipe("recipe.yaml").training.frozen > 0) is frozen
+
+
 def test_folds_are_suggested_for_few_documents(data, tmp_path, capsys, monkeypatch):
     assert run("init", data, "--device", "cpu") == 0
     assert "--folds 5 output=runs/corpus-folds" in capsys.readouterr().out

@@ -46,6 +46,15 @@ def test_entities_of_few_sentences_are_swapped():
     assert default_training(100, width=384)["swapping"] > default_training(2000, width=384)["swapping"] == 0
 
 
+def test_embeddings_of_few_sentences_stay_on_a_cpu():
+    chosen = [
+        default_training(n, width=384, is_gpu=gpu)["frozen"] for n, gpu in ((20, False), (20, True), (2000, False))
+    ]
+    assert 0 < chosen[0] < 0.03  # less than a layer of 32
+    assert chosen[1:] == [0, 0]
+    assert default_training(20, width=384, is_fresh=True)["frozen"] == 0
+
+
 def test_wide_encoders_learn_more_slowly():
     small, base = (default_training(100, width=width)["encoder_learning_rate"] for width in (384, 768))
     assert base < small

@@ -114,6 +114,7 @@ class TestOverrides:
             ("fresh.n_layers=0", "fresh.n_layers is 0"),
             ("fresh.n_heads=5", "fresh.width is 128"),
             ("fresh.dropout=1", "fresh.dropout is 1.0"),
+            ("training.frozen=0.5", "the weights of a fresh encoder are random"),
         ],
     )
     def test_shapes_of_fresh_encoders(self, path, override, message):

@@ -79,6 +79,10 @@ def test_lower_layers_and_embeddings_can_be_frozen(family, tmp_path):
     assert network.encoder.training
     assert network.dropout.training
     assert all(p.requires_grad for p in network.parameters())
+    with frozen_layers(network, 0.01):
+        names = [name.removeprefix("encoder.model.") for name, p in network.named_parameters() if not p.requires_grad]
+    assert names
+    assert all("embed" in name for name in names)
     with frozen_layers(network, 0.0):
         assert all(p.requires_grad for p in network.parameters())
 

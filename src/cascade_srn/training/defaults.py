@@ -24,10 +24,18 @@ _N_EVALUATIONS = 10
 SMALL_WIDTH = 512
 # Sentences up to which words are masked and entities swapped, against learning single words by heart.
 FEW_SENTENCES = 400
+# A share of less than a layer freezes the embeddings only. They are half of the weights of a small encoder.
+_EMBEDDINGS = 0.01
 
 
 def default_training(
-    n_sentences: int, *, width: int, n_dev: int = 0, epochs: int | None = None, is_gpu: bool = False
+    n_sentences: int,
+    *,
+    width: int,
+    n_dev: int = 0,
+    epochs: int | None = None,
+    is_gpu: bool = False,
+    is_fresh: bool = False,
 ) -> dict[str, Any]:
     """Return settings of a training by name, as in the section ``training`` of a recipe.
 
@@ -37,6 +45,7 @@ def default_training(
         n_dev: Sentences to choose weights and thresholds on.
         epochs: Passes over the sentences, if they are not to be chosen.
         is_gpu: Whether a GPU trains.
+        is_fresh: Whether the weights of the encoder are random.
     """
     n_sentences = max(1, n_sentences)
     is_few = n_sentences <= FEW_SENTENCES
@@ -56,5 +65,6 @@ def default_training(
         "corruption": 0.2,
         "masking": 0.1 if is_few else 0.0,
         "swapping": 0.3 if is_few else 0.0,
+        "frozen": _EMBEDDINGS if is_few and not is_gpu and not is_fresh else 0.0,
         "evaluate_every": max(1, epochs // _N_EVALUATIONS) if n_dev >= _ENOUGH_DEV else None,
     }

@@ -285,6 +285,12 @@ class Recipe(Settings):
                 f"Set it to {FRESH!r}, or remove the section",
                 option="model.encoder.name",
             )
+        if self.model.start is None and self.model.encoder.name == FRESH and self.training.frozen:
+            raise ConfigError(
+                f"training.frozen is {self.training.frozen}, but the weights of a fresh encoder are random",
+                "Set it to 0, or start from a trained model or encoder",
+                option="training.frozen",
+            )
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], where: str = "the recipe") -> Self:

@@ -128,7 +128,7 @@ def frozen_layers(network: Network, share: float) -> Iterator[None]:
 
     Args:
         network: The network.
-        share: Share of the layers, rounded down. 0: the embeddings learn, too.
+        share: Share of the layers, rounded down: less than a layer freezes the embeddings only. 0: these learn, too.
     """
     depths = _by_depth(network) if share else {}
     highest = math.floor(share * max(depths, default=0))

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from cascade_srn.config import FRESH
 from cascade_srn.encoder.pretrained import encoder_width
 from cascade_srn.errors import ConfigError, DataError
 from cascade_srn.formats.files import replacing
@@ -167,7 +168,8 @@ class RecipeSuggestion:
             share = 0.1 if train.documents >= _MANY_DOCUMENTS else 0.2
         n_dev = summaries["dev"].sentences if "dev" in summaries else round((share or 0) * train.sentences)
         n_train = train.sentences - (0 if "dev" in summaries else n_dev)
-        training = default_training(n_train, width=suggested.width, n_dev=n_dev, is_gpu=is_gpu)
+        is_fresh = encoder == FRESH
+        training = default_training(n_train, width=suggested.width, n_dev=n_dev, is_gpu=is_gpu, is_fresh=is_fresh)
         if n_train <= FEW_SENTENCES:  # epochs are short, and a state has all weights three times
             training["save_every"] = max(1, training["epochs"] // _N_STATES)
         n_threads = torch.get_num_threads()
@@ -258,6 +260,7 @@ class RecipeSuggestion:
             "corruption": "share of wrong entities that relations are learned with, as in prediction",
             "masking": "share of the words that are hidden from the encoder",
             "swapping": "share of the entities that get the words of others of their type",
+            "frozen": "share of the layers that keep their weights: the embeddings" if self.training["frozen"] else "",
             "evaluate_every": "dev is small, so the last weights are kept"
             if not self.training["evaluate_every"]
             else "",

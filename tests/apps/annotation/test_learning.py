@@ -234,14 +234,26 @@ def test_stages_are_described():
     assert "adapted: skipped, 9 words are too few; labelled: kept (45.0 / 20.0)." in message
 
 
+def chosen_training(project, encoder, model=None):
+    """Return the settings that the rule chooses for five documents of a project."""
+    run = project / "training" / "run-00001"
+    run.mkdir(parents=True)
+    job = {"kind": "train", "raw": None, "model": model, "encoder": encoder, "epochs": None, "seed": 0}
+    (run / "job.json").write_text(json.dumps(job))
+    write_schema(LABELS.schema, run / "schema.json")
+    return ProjectWorker(run).recipe(make_documents(5)).training
+
+
 def test_the_rates_follow_the_width_of_the_encoder(tmp_path):
     rates = []
     for width in (32, 768):
         encoder = create_encoder(["a"], tmp_path / f"encoder-{width}", width=width, n_layers=1, n_heads=2)
-        run = tmp_path / f"p{width}" / "training" / "run-00001"
-        run.mkdir(parents=True)
-        job = {"kind": "train", "raw": None, "model": None, "encoder": str(encoder), "epochs": None, "seed": 0}
-        (run / "job.json").write_text(json.dumps(job))
-        write_schema(LABELS.schema, run / "schema.json")
-        rates.append(ProjectWorker(run).recipe(make_documents(5)).training.encoder_learning_rate)
+        rates.append(chosen_training(tmp_path / f"p{width}", str(encoder)).encoder_learning_rate)
     assert rates[0] > rates[1]
+
+
+def test_random_embeddings_learn(tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    fresh = chosen_training(tmp_path / "fresh", "fresh")
+    trained = chosen_training(tmp_path / "trained", "fresh", "scierc-small")
+    assert trained.frozen > fresh.frozen == 0

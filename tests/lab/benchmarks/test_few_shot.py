@@ -100,6 +100,14 @@ def test_finished_trainings_are_skipped(corpus, monkeypatch):
         FewShot.run_all(options(corpus), path=path)
 
 
+def test_random_embeddings_learn(corpus, monkeypatch):
+    monkeypatch.setattr(trainings, "run_parallel", trainings_that_end_with(0))
+    given = options(corpus, starts=("scierc-small",), encoders=("fresh",))
+    rows = FewShot.run_all(given, path=corpus / "results.json").rows
+    frozen = {row["start"]: row["trainings"][0]["training"]["frozen"] for row in rows}
+    assert frozen["scierc-small"] > frozen["fresh"] == 0
+
+
 def test_a_failed_training_is_reported_and_not_recorded(corpus, monkeypatch):
     monkeypatch.setattr(trainings, "run_parallel", trainings_that_end_with(1))
     with pytest.raises(TrainingError, match="out of memory"):

@@ -28,6 +28,7 @@ from cascade_srn.apps.annotation.suggestions import (
     write_priorities,
 )
 from cascade_srn.apps.annotation.units import UnitSettings
+from cascade_srn.config import FRESH
 from cascade_srn.errors import DataError, ModelError, describe_error
 from cascade_srn.formats.files import replacing, to_json
 from cascade_srn.formats.registry import read_documents, read_schema
@@ -67,7 +68,13 @@ class _Lines(io.StringIO):
 
 
 def project_sections(
-    train: Sequence[Document], *, width: int, epochs: int | None, seed: int, is_gpu: bool = False
+    train: Sequence[Document],
+    *,
+    width: int,
+    epochs: int | None,
+    seed: int,
+    is_gpu: bool = False,
+    is_fresh: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """Return settings of a recipe by section for documents of a project, from which dev is taken if they are enough.
 
@@ -77,16 +84,18 @@ def project_sections(
         epochs: Passes over the documents, or None to choose them.
         seed: Seed of the choice of dev.
         is_gpu: Whether a GPU trains.
+        is_fresh: Whether the weights of the encoder are random.
     """
     from cascade_srn.training.defaults import default_training
 
     n_sentences = _count_sentences(train)
     has_dev = n_sentences >= MIN_SENTENCES_FOR_DEV and len(train) > 1
     n_dev = round(DEV_SHARE * n_sentences) if has_dev else 0
+    n_train, chosen = n_sentences - n_dev, {"is_gpu": is_gpu, "is_fresh": is_fresh}
     return {
         "model": {} if has_dev else {"thresholds": FEW_SHOT_THRESHOLDS},
         "data": {"dev": DEV_SHARE if has_dev else None, "split_seed": seed},
-        "training": default_training(n_sentences - n_dev, width=width, n_dev=n_dev, epochs=epochs, is_gpu=is_gpu),
+        "training": default_training(n_train, width=width, n_dev=n_dev, epochs=epochs, **chosen),
     }
 
 
@@ -192,8 +201,14 @@ class ProjectWorker:
         start = self.job["model"]
         model: dict[str, Any] = {"start": start} if start is not None else {"encoder": {"name": self.job["encoder"]}}
         width = Start(start).width if start is not None else encoder_width(self.job["encoder"]) or SMALL_WIDTH
-        chosen = {"epochs": self.job["epochs"], "seed": self.job["seed"], "is_gpu": find_device("auto").type == "cuda"}
-        sections = project_sections(train, width=width, **chosen)
+        sections = project_sections(
+            train,
+            width=width,
+            epochs=self.job["epochs"],
+            seed=self.job["seed"],
+            is_gpu=find_device("auto").type == "cuda",
+            is_fresh=start is None and self.job["encoder"] == FRESH,
+        )
         return Recipe.from_dict(
             {
                 "model": model | sections["model"],

@@ -109,13 +109,14 @@ class Teach(Trainings[TeachOptions]):
 
     def sections(self, training: Training, documents: Sequence[Document]) -> dict[str, dict[str, Any]]:
         """Return the settings of an annotation project. The dev file of the corpus only scores the model."""
-        width = self.starts[training.start].width
+        start = self.starts[training.start]
         sections = project_sections(
             documents,
-            width=width,
+            width=start.width,
             epochs=self.options.epochs or None,
             seed=training.seed,
             is_gpu=self.device.type == "cuda",
+            is_fresh=start.is_fresh,
         )
         sections["data"]["test"] = self.corpora[training.corpus][0].dev
         return sections

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
+from cascade_srn.config import FRESH
 from cascade_srn.encoder.pretrained import encoder_width
 from cascade_srn.errors import DataError, TrainingError
 from cascade_srn.formats.registry import write_documents, write_schema
@@ -58,6 +59,11 @@ class StartingPoint:
 
     model: dict[str, Any]
     width: int
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the weights of the encoder are random."""
+        return bool(self.model == {"encoder": {"name": FRESH}})
 
 
 def find_corpora(path: str) -> dict[str, DataSettings]:
@@ -167,11 +173,13 @@ class Trainings(Generic[OptionsT]):
     def sections(self, training: Training, documents: Sequence[Document]) -> dict[str, dict[str, Any]]:
         """Return sections of the recipe that depend on the number of documents to learn from."""
         settings, corpus = self.corpora[training.corpus]
+        start = self.starts[training.start]
         chosen = default_training(
             count_sentences(documents),
-            width=self.starts[training.start].width,
+            width=start.width,
             n_dev=count_sentences(corpus.dev),
             is_gpu=self.device.type == "cuda",
+            is_fresh=start.is_fresh,
         )
         return {"model": {}, "data": {"dev": settings.dev, "test": settings.test}, "training": chosen}
 
