@@ -177,7 +177,14 @@ class TestRules:
         values = yaml.safe_load(found.to_yaml())
         assert values["model"].get("start") == start
         assert values["training"]["epochs"] * 3 == values["training"]["batch_size"] * 60 == 240
-        assert values["training"]["save_every"] == 8
+
+    @pytest.mark.parametrize(("threads", "every"), [(1, 26), (2, 40), (100, 80)])
+    def test_a_state_is_written_about_twice_a_minute(self, monkeypatch, threads, every):
+        # 80 epochs of 12 sentences, and 10 sentences a second for each thread.
+        monkeypatch.setattr(suggestion, "summarise_data", lambda *data: {"train": self._summary("this is it", 12)})
+        monkeypatch.setattr("torch.get_num_threads", lambda: threads)
+        found = suggestion.RecipeSuggestion.for_data(suggestion.DataSettings("x"), device="cpu")
+        assert yaml.safe_load(found.to_yaml())["training"]["save_every"] == every
 
     def test_an_encoder_in_the_cache_is_trained_on_a_gpu(self, monkeypatch):
         for cached in (False, True):

@@ -53,8 +53,8 @@ ENCODERS = {
 }
 # Sentences per second on a GPU, from the cost of recipes/scierc.yaml on a shared H200.
 _GPU_SPEED = 300
-# States that a training on few sentences writes.
-_N_STATES = 10
+# Seconds between the states of a training on few sentences, by the estimate of its time.
+_STATE_SECONDS = 30
 
 
 @dataclass(frozen=True)
@@ -170,14 +170,14 @@ class RecipeSuggestion:
         n_train = train.sentences - (0 if "dev" in summaries else n_dev)
         is_fresh = encoder == FRESH
         training = default_training(n_train, width=suggested.width, n_dev=n_dev, is_gpu=is_gpu, is_fresh=is_fresh)
-        if n_train <= FEW_SENTENCES:  # epochs are short, and a state has all weights three times
-            training["save_every"] = max(1, training["epochs"] // _N_STATES)
         n_threads = torch.get_num_threads()
         speed = _GPU_SPEED if is_gpu else suggested.per_thread * n_threads
         few = _FOLDS <= train.annotated < _FOLD_DOCUMENTS
         folds = _FOLDS if few and "test" not in summaries else None
         described = torch.cuda.get_device_name(found) if is_gpu else f"a CPU with {n_threads} threads"
         seconds = training["epochs"] * n_train / speed
+        if n_train <= FEW_SENTENCES:  # epochs are short, and writing a state takes seconds
+            training["save_every"] = max(1, training["epochs"] // max(1, round(seconds / _STATE_SECONDS)))
         return cls(data, summaries, start, suggested, training, share, folds, seconds, described, is_gpu)
 
     def write(self, path: str | Path, *, overwrite: bool = False) -> None:
