@@ -6,6 +6,7 @@ long as splitting. A text that fails in a worker is split again by the caller, w
 
 from __future__ import annotations
 
+import atexit
 import os
 import pickle
 import warnings
@@ -145,6 +146,8 @@ class SplitPool:
         position, ahead, failure = 0, 0, None
         is_open = True
         with TemporaryDirectory(prefix="cascade-srn-", ignore_cleanup_errors=True) as folder:
+            # A script may end with an open stream. When Python removes it, the threads that listen cannot end any more.
+            atexit.register(self._close)
             try:
                 self._start(Path(folder))
                 while is_open or waiting:
@@ -164,6 +167,7 @@ class SplitPool:
                         ahead -= chunk.size
                         yield from self._outcomes(chunk)
             finally:
+                atexit.unregister(self._close)
                 self._close()
         if failure is not None:
             raise failure
@@ -182,9 +186,11 @@ class SplitPool:
             self._queues[child] = deque()
 
     def _close(self) -> None:
-        for child in self._queues:
+        children = list(self._queues)
+        self._queues.clear()
+        for child in children:
             child.kill()
-        for child in self._queues:
+        for child in children:
             child.close()
 
     def _read(self, items: Iterator[Any], position: int) -> tuple[_Chunk, bool, Exception | None]:
