@@ -230,6 +230,15 @@ def test_raw_text_that_cannot_be_used(recipe, tmp_path, capsys):
 
 
 @pytest.mark.slow
+def test_a_model_uses_the_graph_of_its_start(recipe, tmp_path, monkeypatch):
+    assert run("train", recipe, "training.epochs=1", "--device", "cpu") == 0
+    monkeypatch.setattr("cascade_srn.training.export.run.export_encoder", None)
+    changes = "fresh=null", f"model.start={tmp_path / 'run' / 'best'}", f"output={tmp_path / 'second'}"
+    assert run("train", recipe, *changes, "training.epochs=1", "--device", "cpu") == 0
+    assert (tmp_path / "second" / "best" / "encoder.onnx").is_file()
+
+
+@pytest.mark.slow
 def test_stages_with_raw_text(recipe, tmp_path, capsys):
     (tmp_path / "raw.txt").write_text("Ada met Tim.", encoding="utf-8")
     command = "train", recipe, "--raw", tmp_path / "raw.txt", "--device", "cpu", "--no-onnx"

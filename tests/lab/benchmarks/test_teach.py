@@ -155,8 +155,9 @@ def test_trainings_of_a_project_scored_on_dev(field, monkeypatch):
     assert path.read_text(encoding="utf-8") == stored
     Teach.run_all(make(field, checked=0.5), path=path)
     assert len(run.sizes) == 8
-    # Without a person, or on all sentences.
-    rows = Teach.run_all(make(field, checked=0.0, sizes=(ALL,)), path=field / "other.json").rows
+    # Without a person, on all sentences, or from a random encoder.
+    changes = {"checked": 0.0, "sizes": (ALL,), "encoders": ("fresh",)}
+    rows = Teach.run_all(make(field, **changes), path=field / "other.json").rows
     assert [row["labels"] for row in rows] == ["gold", LEVEL]
 
 

@@ -20,12 +20,13 @@ from cascade_srn.cli import main
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.extractor import Extractor
-from cascade_srn.model.folder import ENCODER_FILE, LIGHT_FILE
+from cascade_srn.model.folder import ENCODER_FILE, LIGHT_FILE, WEIGHTS_FILE
 from cascade_srn.model.info import describe_model
 from cascade_srn.model.model import Model
 from cascade_srn.runtime.model import LightModel
 from cascade_srn.storage.bundled import find_model
 from cascade_srn.training.export import run as export_run
+from cascade_srn.training.export.encoder import reuse_graph
 from cascade_srn.types import Document
 
 MANY = Thresholds(0.3, 0.1, 0.1)
@@ -228,7 +229,8 @@ class TestInPlace:
         start = tmp_path / "start"
         shutil.copytree(saved(tmp_path / "small") if fault == "other shapes" else find_model(), start)
         if fault == "other shapes":
-            shutil.copy(find_model() / ENCODER_FILE, start)
+            add_files(start)
+            assert not reuse_graph(start, trained / WEIGHTS_FILE, tmp_path / ENCODER_FILE)
         elif fault == "other layers":
             graph = onnx.load(str(start / ENCODER_FILE), load_external_data=False)
             for node in graph.graph.node:

@@ -91,11 +91,12 @@ def project_sections(
     n_sentences = _count_sentences(train)
     has_dev = n_sentences >= MIN_SENTENCES_FOR_DEV and len(train) > 1
     n_dev = round(DEV_SHARE * n_sentences) if has_dev else 0
-    n_train, chosen = n_sentences - n_dev, {"is_gpu": is_gpu, "is_fresh": is_fresh}
     return {
         "model": {} if has_dev else {"thresholds": FEW_SHOT_THRESHOLDS},
         "data": {"dev": DEV_SHARE if has_dev else None, "split_seed": seed},
-        "training": default_training(n_train, width=width, n_dev=n_dev, epochs=epochs, **chosen),
+        "training": default_training(
+            n_sentences - n_dev, width=width, n_dev=n_dev, epochs=epochs, is_gpu=is_gpu, is_fresh=is_fresh
+        ),
     }
 
 
