@@ -226,6 +226,9 @@ def test_raw_text_that_cannot_be_used(recipe, tmp_path, capsys):
     assert "--seeds" in failure(capsys, "train", recipe, "--raw", tmp_path / "raw.txt", "--seeds", 2)
     assert "folds" in failure(capsys, "train", recipe, "--raw", tmp_path / "raw.txt", "--folds", 2)
     assert "data.labels" in failure(capsys, "train", recipe, "data.labels=labels", "--raw", tmp_path / "raw.txt")
+    (tmp_path / "raw.jsonl").write_text('{"id": 1, "abstract": "  "}', encoding="utf-8")
+    assert "abstract, id (--field)" in failure(capsys, "train", recipe, "--raw", tmp_path / "raw.jsonl")
+    assert "no sentence" in failure(capsys, "train", recipe, "--raw", tmp_path / "raw.jsonl", "--field", "abstract")
     assert not (tmp_path / "run").exists()
 
 

@@ -51,6 +51,9 @@ def train(
             show_default=False,
         ),
     ] = None,
+    field: Annotated[
+        str, typer.Option(metavar="NAME", help="With --raw: field of JSON records that contains the text.")
+    ] = "text",
     onnx: Annotated[
         bool, typer.Option("--onnx/--no-onnx", help="Add the form of the model that is fast on a CPU. Takes seconds.")
     ] = True,
@@ -81,7 +84,7 @@ def train(
         if resume and overwrite:
             raise ConfigError("--resume and --overwrite were both given", "Use one of the two")
         series = None
-        summaries: Sequence[Summary] = [_run_with_raw(loaded, raw, console, overwrite=overwrite, device=device)]
+        summaries: Sequence[Summary] = [_run_with_raw(loaded, raw, field, console, overwrite=overwrite, device=device)]
     elif (series := _make_series(loaded, seeds, processes, resume=resume, overwrite=overwrite)) is None:
         summaries = [_run(loaded, console, resume=resume, overwrite=overwrite, device=device)]
     elif jobs > 1:
@@ -163,12 +166,12 @@ def _run(recipe: Recipe, console: Console, *, resume: bool, overwrite: bool, dev
 
 
 def _run_with_raw(
-    recipe: Recipe, texts: Sequence[str], console: Console, *, overwrite: bool, device: str
+    recipe: Recipe, texts: Sequence[str], field: str, console: Console, *, overwrite: bool, device: str
 ) -> dict[str, Any]:
     """Train one model with the help of raw text. The same command continues after an interruption."""
     from cascade_srn.runs.process import sigterm_as_exit
     from cascade_srn.training.display import stages_table
-    from cascade_srn.training.raw import RawTraining
+    from cascade_srn.training.raw import RawSettings, RawTraining
 
     started: list[RawTraining] = []
     command = f"the same command{' without --overwrite' * overwrite}"
@@ -178,7 +181,8 @@ def _run_with_raw(
         return f"Stopped {stage}. The stages are in {recipe.output}. Continue with {command}."
 
     with sigterm_as_exit(), _report_interrupt(message):
-        started.append(RawTraining(recipe, texts, overwrite=overwrite, device=device, console=console))
+        settings = RawSettings(field=field)
+        started.append(RawTraining(recipe, texts, settings, overwrite=overwrite, device=device, console=console))
         summary = started[0].run()
     console.print(stages_table(summary["stages"]))
     return summary
