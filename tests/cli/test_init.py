@@ -4,9 +4,11 @@ from collections import Counter
 import pytest
 import yaml
 from tests.cli.conftest import failure, run
+from tests.small_models import small_model
 from tests.twelve_sentences import DOCUMENTS
 
 from cascade_srn.formats.registry import write_documents
+from cascade_srn.model.start import Start
 from cascade_srn.training import suggestion
 from cascade_srn.training.corpus import read_corpus
 from cascade_srn.training.recipe import load_recipe
@@ -54,6 +56,22 @@ def test_a_named_encoder_is_trained(data, tmp_path):
     recipe = load_recipe("recipe.yaml")
     assert (recipe.model.start, recipe.model.encoder.name) == (None, "some/encoder")
     assert "# start: scierc-small" in (tmp_path / "recipe.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("width", "rate"), [(384, 2.5e-4), (768, 7e-5)])
+def test_a_named_model_is_the_start(data, tmp_path, monkeypatch, width, rate):
+    monkeypatch.setattr(Start, "width", width)
+    small_model().save(tmp_path / "yes: mine")
+    assert run("init", data, "--start", tmp_path / "yes: mine", "--device", "cpu") == 0
+    recipe = load_recipe("recipe.yaml")
+    assert recipe.model.start == str(tmp_path / "yes: mine")
+    assert recipe.training.encoder_learning_rate == rate
+
+
+def test_a_start_that_cannot_be_used(data, tmp_path, capsys):
+    assert "--encoder" in failure(capsys, "init", data, "--start", "scierc-small", "--encoder", "some/encoder")
+    assert "'empty'" in failure(capsys, "init", data, "--start", "empty")
+    assert not (tmp_path / "recipe.yaml").exists()
 
 
 @pytest.mark.parametrize(("encoder", "frozen"), [("fresh", False), ("some/encoder", True)])
@@ -189,7 +207,7 @@ class TestRules:
     def test_an_encoder_in_the_cache_is_trained_on_a_gpu(self, monkeypatch):
         for cached in (False, True):
             monkeypatch.setattr(suggestion, "is_cached", lambda name, cached=cached: cached)
-            start, encoder = suggestion._choose_start(self._summary("this is the parser"), None, is_gpu=True)
+            start, encoder = suggestion._choose_start(self._summary("this is the parser"), None, None, is_gpu=True)
             assert (start is None) is cached
             assert encoder.width == (768 if cached else 384)
 

@@ -29,10 +29,18 @@ def init(
     ] = False,
     keep_escapes: KeepEscapes = False,
     map: LabelMapFile = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Trained model to start from: folder, name or hub id. It may have other labels. "
+            "Default: the bundled model.",
+        ),
+    ] = None,
     encoder: Annotated[
         str | None,
         typer.Option(
-            metavar="E", help="Pretrained encoder to train: hub id or folder. Default: start from the bundled model."
+            metavar="E", help="Pretrained encoder to train, instead of starting from a model: hub id or folder."
         ),
     ] = None,
     device: Device = "auto",
@@ -41,7 +49,7 @@ def init(
 
     The data are read to count labels and to suggest where to start, how long to train, and the documents for dev.
     Training starts from the bundled model, also with other labels, and nothing is downloaded, unless the text is not
-    English, an encoder is named, or there is a GPU and an encoder of base size in the cache.
+    English, a model or encoder is named, or there is a GPU and an encoder of base size in the cache.
 
     Examples:
 
@@ -64,7 +72,9 @@ def init(
         map=None if map is None else str(map),
     )
     with format_option("format", skips=True):
-        suggestion = RecipeSuggestion.for_data(settings, encoder=encoder, device=device, on_read=print_read_notes)
+        suggestion = RecipeSuggestion.for_data(
+            settings, start=start, encoder=encoder, device=device, on_read=print_read_notes
+        )
     suggestion.write(output, overwrite=overwrite)
     for name, summary in suggestion.summaries.items():
         typer.echo(f"{name}: {summary}")

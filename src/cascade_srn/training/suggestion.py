@@ -21,7 +21,7 @@ from cascade_srn.model.start import Start
 from cascade_srn.storage.bundled import DEFAULT, bundled_models, is_cached
 from cascade_srn.text.language import LanguageCounts
 from cascade_srn.training.corpus import count_labels, read_split
-from cascade_srn.training.defaults import FEW_SENTENCES, default_training
+from cascade_srn.training.defaults import FEW_SENTENCES, SMALL_WIDTH, default_training
 from cascade_srn.training.recipe import DataSettings, parse_yaml
 from cascade_srn.types import Document
 
@@ -141,6 +141,7 @@ class RecipeSuggestion:
         cls,
         data: DataSettings,
         *,
+        start: str | None = None,
         encoder: str | None = None,
         device: str = "auto",
         on_read: Callable[[ReadReport], None] = lambda report: None,
@@ -149,19 +150,27 @@ class RecipeSuggestion:
 
         Args:
             data: The data, and how to read them.
-            encoder: Pretrained encoder to train, by hub id or folder. None: start from the bundled model, unless there
-                is a GPU and a better encoder that need not be downloaded.
+            start: Trained model to start from: folder, name or hub id. None: the bundled model, unless there is a GPU
+                and a better encoder that need not be downloaded.
+            encoder: Pretrained encoder to train instead, by hub id or folder.
             device: Where to train.
             on_read: Called with the report of each file.
+
+        Raises:
+            ConfigError: If both a start and an encoder are given.
+            ModelError: If there is no such model to start from.
         """
         import torch
 
         from cascade_srn.runs.device import find_device
 
+        if start is not None and encoder is not None:
+            raise ConfigError("a model to start from and an encoder were given", "Use one of the two", option="encoder")
+        named = None if start is None else Start(start)
         summaries = summarise_data(data, on_read)
         train, found = summaries["train"], find_device(device)
         is_gpu = found.type == "cuda"
-        start, suggested = _choose_start(train, encoder, is_gpu=is_gpu)
+        chosen, suggested = _choose_start(train, named, encoder, is_gpu=is_gpu)
         if "dev" in summaries or train.documents < 2:
             share = None
         else:
@@ -178,7 +187,7 @@ class RecipeSuggestion:
         seconds = training["epochs"] * n_train / speed
         if n_train <= FEW_SENTENCES:  # epochs are short, and writing a state takes seconds
             training["save_every"] = max(1, training["epochs"] // max(1, round(seconds / _STATE_SECONDS)))
-        return cls(data, summaries, start, suggested, training, share, folds, seconds, described, is_gpu)
+        return cls(data, summaries, chosen, suggested, training, share, folds, seconds, described, is_gpu)
 
     def write(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the recipe to a file.
@@ -217,7 +226,7 @@ class RecipeSuggestion:
         yield "model:"
         if self.start is not None:
             yield f"  # A trained model that has {self._shared_labels(self.start)}. Others start from similar ones."
-            yield f"  start: {self.start.name}"
+            yield f"  start: {_scalar(self.start.name)}"
             yield "  # Start from a pretrained encoder instead, which is downloaded once:"
             yield "  # encoder:"
             yield f"  #   name: {self.encoder.name}"
@@ -297,11 +306,16 @@ def check_target(path: str | Path, *, overwrite: bool = False) -> None:
         raise ConfigError(f"{str(path)!r} exists", "Choose another name, or overwrite it", option="overwrite")
 
 
-def _choose_start(train: DataSummary, encoder: str | None, *, is_gpu: bool) -> tuple[Start | None, SuggestedEncoder]:
+def _choose_start(
+    train: DataSummary, named: Start | None, encoder: str | None, *, is_gpu: bool
+) -> tuple[Start | None, SuggestedEncoder]:
     """Return the trained model to start from, or None, and the encoder to train without it.
 
     A model that has learned other labels is a better start than an encoder of its size (docs/training.md).
     """
+    if named is not None:
+        size = "small" if named.width <= SMALL_WIDTH else "base"
+        return named, replace(ENCODERS[train.language, size], width=named.width)
     suggested = ENCODERS[train.language, "base" if is_gpu else "small"]
     if encoder is not None:
         known = {one.name: one for one in ENCODERS.values()}
