@@ -30,6 +30,7 @@ from cascade_srn.errors import DataError, TrainingError
 from cascade_srn.formats.registry import write_schema
 from cascade_srn.model.folder import model_checksum, read_precision
 from cascade_srn.schema import Schema
+from cascade_srn.training.defaults import FEWEST_STEPS, FEWEST_STEPS_TO_WAIT_FOR
 from cascade_srn.types import Document, Sentence, Span, Triple
 
 # Seconds for a child on a loaded machine.
@@ -250,6 +251,14 @@ def test_the_rates_follow_the_width_of_the_encoder(tmp_path):
         encoder = create_encoder(["a"], tmp_path / f"encoder-{width}", width=width, n_layers=1, n_heads=2)
         rates.append(chosen_training(tmp_path / f"p{width}", str(encoder)).encoder_learning_rate)
     assert rates[0] > rates[1]
+
+
+def test_a_person_waits_for_fewer_steps(tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    fresh = chosen_training(tmp_path / "fresh", "fresh")
+    trained = chosen_training(tmp_path / "trained", "fresh", "scierc-small")
+    # The documents are three batches.
+    assert (3 * fresh.epochs, 3 * trained.epochs) == (FEWEST_STEPS, FEWEST_STEPS_TO_WAIT_FOR)
 
 
 def test_random_embeddings_learn(tmp_path, monkeypatch):

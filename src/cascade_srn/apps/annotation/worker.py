@@ -74,6 +74,7 @@ def project_sections(
     epochs: int | None,
     seed: int,
     is_gpu: bool = False,
+    is_started: bool = False,
     is_fresh: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """Return settings of a recipe by section for documents of a project, from which dev is taken if they are enough.
@@ -84,9 +85,10 @@ def project_sections(
         epochs: Passes over the documents, or None to choose them.
         seed: Seed of the choice of dev.
         is_gpu: Whether a GPU trains.
+        is_started: Whether training starts from a trained model.
         is_fresh: Whether the weights of the encoder are random.
     """
-    from cascade_srn.training.defaults import default_training
+    from cascade_srn.training.defaults import FEWEST_STEPS_TO_WAIT_FOR, default_training
 
     n_sentences = _count_sentences(train)
     has_dev = n_sentences >= MIN_SENTENCES_FOR_DEV and len(train) > 1
@@ -95,7 +97,13 @@ def project_sections(
         "model": {} if has_dev else {"thresholds": FEW_SHOT_THRESHOLDS},
         "data": {"dev": DEV_SHARE if has_dev else None, "split_seed": seed},
         "training": default_training(
-            n_sentences - n_dev, width=width, n_dev=n_dev, epochs=epochs, is_gpu=is_gpu, is_fresh=is_fresh
+            n_sentences - n_dev,
+            width=width,
+            n_dev=n_dev,
+            epochs=epochs,
+            fewest_steps=FEWEST_STEPS_TO_WAIT_FOR if is_started else None,
+            is_gpu=is_gpu,
+            is_fresh=is_fresh,
         ),
     }
 
@@ -208,6 +216,7 @@ class ProjectWorker:
             epochs=self.job["epochs"],
             seed=self.job["seed"],
             is_gpu=find_device("auto").type == "cuda",
+            is_started=start is not None,
             is_fresh=start is None and self.job["encoder"] == FRESH,
         )
         return Recipe.from_dict(
