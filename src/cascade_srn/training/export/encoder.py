@@ -20,7 +20,7 @@ from cascade_srn.model.folder import ENCODER_FILE, WEIGHTS_FILE, StoredTensor, f
 from cascade_srn.runtime.layers import Array
 from cascade_srn.runtime.model import INPUTS, OUTPUT
 
-OPSET = 18
+OPSET = 20
 # Protocol buffers, and thus files of ONNX without external data, are limited to 2 GiB.
 _MAX_BYTES = 1_800_000_000
 # Largest difference between the vectors of torch and of ONNX Runtime. Their typical size is 1.
