@@ -2,9 +2,10 @@ import platform
 
 import pytest
 import torch
+from threadpoolctl import ThreadpoolController
 
 from cascade_srn.errors import ConfigError
-from cascade_srn.runs.device import few_threads, find_device, matmul_precision, without_onednn
+from cascade_srn.runs.device import few_threads, find_device, matmul_precision, one_blas_thread, without_onednn
 
 
 def with_gpus(monkeypatch, n):
@@ -75,3 +76,16 @@ def test_training_on_arm_does_without_onednn(monkeypatch, machine, device, used)
     with without_onednn(torch.device(device)):
         assert torch.backends.mkldnn.enabled is (used and before)
     assert torch.backends.mkldnn.enabled is before
+
+
+def test_one_thread_for_products_of_numpy_until_nobody_needs_it():
+    blas = ThreadpoolController().select(user_api="blas")
+    with blas.limit(limits=2):
+        before = [library["num_threads"] for library in blas.info()]
+        first, second = one_blas_thread(), one_blas_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert {library["num_threads"] for library in blas.info()} <= {1}
+        second.__exit__(None, None, None)
+        assert [library["num_threads"] for library in blas.info()] == before

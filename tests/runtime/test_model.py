@@ -16,6 +16,7 @@ from tests.small_models import link_bundled_model
 from cascade_srn.config import Thresholds
 from cascade_srn.errors import ConfigError, ModelError
 from cascade_srn.extractor import Extractor
+from cascade_srn.inference.cascade_search import CascadeSearch
 from cascade_srn.model.folder import ENCODER_FILE, LIGHT_FILE, TOKENIZER_FILE, WEIGHTS_FILE
 from cascade_srn.runtime import model as runtime_model
 from cascade_srn.runtime.model import LightModel, Session
@@ -93,6 +94,26 @@ def test_the_number_of_threads_does_not_change_decisions(extractor, monkeypatch)
     other = Extractor(LightModel.load(find_model(None)))
     assert other.model.network.read_passes.__self__.n_threads == 3
     check_same(other(TEXTS * 5), extractor(TEXTS * 5))
+
+
+def test_threads_search_batches_side_by_side(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    extractor = Extractor(LightModel.load(find_model(None)))
+    texts, threads = TEXTS * 40, set()
+    search = CascadeSearch.find
+
+    def find(self, *given, **options):
+        threads.add(threading.current_thread())
+        return search(self, *given, **options)
+
+    monkeypatch.setattr(CascadeSearch, "find", find)
+    found = list(extractor.stream(texts, thresholds=LOW))
+    assert len(threads) > 1
+    assert threading.current_thread() in threads
+    threads.clear()
+    # Few words are not worth it.
+    check_same(found, [extractor.extract(text, thresholds=LOW) for text in TEXTS] * 40)
+    assert threads == {threading.current_thread()}
 
 
 @pytest.fixture

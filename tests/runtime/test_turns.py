@@ -9,6 +9,7 @@ from cascade_srn.config import Temperatures, Thresholds
 from cascade_srn.errors import ConfigError
 from cascade_srn.extractor import Extractor
 from cascade_srn.inference.decode import list_spans, pair_with_spans
+from cascade_srn.inference.predictor import never_stop
 from cascade_srn.inference.torch_turns import TorchTurns
 from cascade_srn.runtime.model import LightModel
 from cascade_srn.runtime.turns import LightNetwork, LightTurns
@@ -51,7 +52,7 @@ FORMS = [
 
 
 def settings_of(model, **values):
-    return model.predictor(thresholds=MANY, batch_words=12, **values)._search_settings()
+    return model.predictor(thresholds=MANY, batch_words=12, **values)._search_settings(never_stop)
 
 
 @pytest.mark.parametrize("sentences", [SENTENCES, SENTENCES[:1], (SENTENCES[4],) * 3], ids=["all", "one", "equal"])

@@ -2,11 +2,22 @@
 
 import ctypes
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, wait
 from contextlib import contextmanager
 from functools import cache
+from itertools import islice
+from typing import NamedTuple, TypeVar
 
 from cascade_srn.errors import CascadeError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+# While this thread waits for a helper, it checks this often whether to go on.
+_POLL_SECONDS = 0.01
 
 # A parameter of glibc's mallopt, and the block size from which blocks are mapped one by one and unmapped when freed.
 _MMAP_THRESHOLD, _MAPPED_BYTES = -3, 4 << 20
@@ -78,3 +89,62 @@ def group_by_words(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         group.append(position)
     if group:
         yield group
+
+
+class Helpers(NamedTuple):
+    """Threads that search batches beside the thread of the caller."""
+
+    threads: Executor  # The threads
+    n: int  # Number of them that may search at the same time
+
+
+class _Stopped(Exception):
+    """Nobody waits for the result of a helper any more."""
+
+
+def run_beside(
+    items: Iterable[Item],
+    run: Callable[[Item, Callable[[], None]], Result],
+    helpers: Helpers,
+    check: Callable[[], None],
+) -> Iterator[tuple[Item, Result]]:
+    """Run a function on items, in helpers and in this thread, and yield each item with its result, in order.
+
+    Args:
+        items: The items. They are read when a thread is free for them.
+        run: The function. Besides the item it gets a function to call at short intervals, which may raise.
+        helpers: The threads.
+        check: Called at short intervals in this thread only. It may raise to stop the work.
+    """
+    stopped = threading.Event()
+
+    def check_helper() -> None:
+        if stopped.is_set():
+            raise _Stopped
+
+    waiting: deque[tuple[Item, Future[Result]]] = deque()
+    remaining = iter(items)
+    following = list(islice(remaining, 1))
+    try:
+        while following or waiting:
+            check()
+            if following:
+                [item], following = following, list(islice(remaining, 1))
+                n_busy = sum(not future.done() for _, future in waiting)
+                # The last item has all idle threads for its parts.
+                if following and n_busy < helpers.n:
+                    future = helpers.threads.submit(run, item, check_helper)
+                else:
+                    future = Future()
+                    future.set_result(run(item, check))
+                waiting.append((item, future))
+            else:
+                wait([waiting[0][1]], _POLL_SECONDS)
+            while waiting and waiting[0][1].done():
+                item, future = waiting.popleft()
+                yield item, future.result()
+    finally:
+        stopped.set()
+        for _, future in waiting:
+            future.cancel()
+        wait([future for _, future in waiting])

@@ -6,8 +6,8 @@ import os
 import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -25,7 +25,7 @@ from cascade_srn.config import (
 )
 from cascade_srn.encoder.pieces import Row, WordPieces
 from cascade_srn.errors import CascadeError, ConfigError, did_you_mean
-from cascade_srn.inference.batching import is_out_of_memory
+from cascade_srn.inference.batching import Helpers, is_out_of_memory, run_beside
 from cascade_srn.inference.cascade_search import Search, SearchSettings
 from cascade_srn.inference.decode import Floats, Postprocessor, SearchResult
 from cascade_srn.inference.precision import MinScores, PrecisionRecord
@@ -44,6 +44,8 @@ _SORTED_AT_ONCE = 1 << 9
 _BATCH_WORDS, _BATCH_WORDS_ON_GPU = 4096, 16384
 # Smaller batches, in words, are searched one after the other.
 _MIN_OVERLAPPED = 1024
+# Batches of each thread if several search at the same time, so that they end at about the same time.
+_BATCHES_PER_THREAD = 2
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -187,17 +189,28 @@ class Predictor:
         postprocessor = Postprocessor(
             self.schema, self.thresholds, self.temperatures, self.overlaps, self.constraints, self.min_scores
         )
-        for group, searched in self._searched(examples, given_entities):
-            self.n_sentences += len(group)
-            for i, found in zip(group, searched, strict=True):
-                self.n_limited += found.limited
-                results[i] = postprocessor.apply(found, given_entities=given_entities)
+        n_words = sum(len(example.sentence.words) for example in examples)
+        helped = self.model.helpers() if n_words >= _MIN_OVERLAPPED else nullcontext()
+        with helped as helpers, closing(self._searched(examples, given_entities, helpers)) as batches:
+            for group, searched in batches:
+                self.n_sentences += len(group)
+                for i, found in zip(group, searched, strict=True):
+                    self.n_limited += found.limited
+                    results[i] = postprocessor.apply(found, given_entities=given_entities)
         return results
 
     def _searched(
-        self, examples: Sequence[Example], given_entities: bool
-    ) -> Iterator[tuple[list[int], list[SearchResult]]]:
+        self, examples: Sequence[Example], given_entities: bool, helpers: Helpers | None
+    ) -> Generator[tuple[list[int], list[SearchResult]], None, None]:
         """Yield batches and what was found in them. A GPU reads the next batch before one is decoded."""
+        if helpers is not None:
+
+            def search(batch: tuple[list[int], list[Row]], check: Callable[[], None]) -> list[SearchResult]:
+                return self._within_memory([examples[i] for i in batch[0]], batch[1], given_entities, check)
+
+            batches = self.batches(examples, n_threads=helpers.n + 1)
+            yield from ((group, found) for (group, _), found in run_beside(batches, search, helpers, self.check))
+            return
         begun: tuple[list[int], Callable[[], list[SearchResult]]] | None = None
         for group, rows in self.batches(examples):
             self.check()
@@ -207,7 +220,7 @@ class Predictor:
                 yield begun[0], begun[1]()
             begun = None if finish is None else (group, finish)
             if finish is None:
-                yield group, self._within_memory(*members, given_entities)
+                yield group, self._within_memory(*members, given_entities, self.check)
         if begun is not None:
             yield begun[0], begun[1]()
 
@@ -217,7 +230,7 @@ class Predictor:
         """Let the GPU begin with a batch, and return a function for the rest of the search, or None."""
         if sum(len(row.sizes) for row in rows) < _MIN_OVERLAPPED or getattr(self.device, "type", None) != "cuda":
             return None
-        begin = getattr(self.search(self._search_settings()), "begin", None)
+        begin = getattr(self.search(self._search_settings(self.check)), "begin", None)
         if begin is None:
             return None
         finish = unless_out_of_memory(lambda: begin(examples, rows, given_entities=given_entities))
@@ -226,12 +239,14 @@ class Predictor:
 
         def find() -> list[SearchResult]:
             found = unless_out_of_memory(finish)
-            return self._within_memory(examples, rows, given_entities) if found is None else found
+            return self._within_memory(examples, rows, given_entities, self.check) if found is None else found
 
         return find
 
-    def batches(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], list[Row]]]:
+    def batches(self, examples: Sequence[Example], *, n_threads: int = 1) -> Iterator[tuple[list[int], list[Row]]]:
         """Batch sentences of similar length by the word budget, which may shrink between two batches.
+
+        ``n_threads`` search batches at the same time, and share the budget.
 
         The longest sentences come first, so that a batch that does not fit into memory fails early. Blocks of them are
         sorted by pieces, to which a batch is padded. Rows are made block by block, so that a GPU starts soon.
@@ -240,14 +255,18 @@ class Predictor:
         group: list[int] = []
         rows: list[Row] = []
         longest = 0
+        n_words = sum(len(example.sentence.words) for example in examples)
         order = sorted(range(len(examples)), key=lambda i: -len(examples[i].sentence.words))
         for begin in range(0, len(order), _SORTED_AT_ONCE):
             members = order[begin : begin + _SORTED_AT_ONCE]
             made = self._plain_rows([examples[i] for i in members])
             block = zip(map(pieces.cost, made), members, made, strict=True)
             for cost, i, row in sorted(block, key=lambda member: -member[0]):
+                budget = self.batch_words
+                if n_threads > 1:
+                    budget = min(budget, n_words) // (_BATCHES_PER_THREAD * n_threads)
                 # All members are padded to the longest.
-                if group and max(longest, cost) * (len(group) + 1) > self.batch_words:
+                if group and max(longest, cost) * (len(group) + 1) > budget:
                     yield group, rows
                     group, rows, longest = [], [], 0
                 group.append(i)
@@ -265,7 +284,7 @@ class Predictor:
         following = iter(made)
         return [next(following) if example.row is None else example.row for example in examples]
 
-    def _search_settings(self) -> SearchSettings:
+    def _search_settings(self, check: Callable[[], None]) -> SearchSettings:
         thresholds, schema = self.thresholds, self.schema
         entity = _by_label(schema.entity_types, thresholds.entity_types, thresholds.entity)
         if thresholds.related is not None:
@@ -279,14 +298,14 @@ class Predictor:
             entity_offset=_by_label(schema.entity_types, self.temperatures.entity_offsets, 0.0),
             batch_words=self.batch_words,
             limits=self.limits,
-            check=self.check,
+            check=check,
             bf16=self.bf16,
             device=self.device,
             cuda_graphs=self.cuda_graphs,
         )
 
     def _within_memory(
-        self, examples: Sequence[Example], rows: Sequence[Row], given_entities: bool
+        self, examples: Sequence[Example], rows: Sequence[Row], given_entities: bool, check: Callable[[], None]
     ) -> list[SearchResult]:
         """Search a batch. If it does not fit into memory, halve it, and all later batches."""
         sentences = [example.sentence for example in examples]
@@ -295,7 +314,7 @@ class Predictor:
             if not any(sentences[i].words for i in numbers):
                 return [SearchResult(sentences[i].annotated((), ())) for i in numbers]
             members = [examples[i] for i in numbers], [rows[i] for i in numbers]
-            return self.search(self._search_settings()).find(*members, given_entities=given_entities)
+            return self.search(self._search_settings(check)).find(*members, given_entities=given_entities)
 
         def shrink(numbers: Sequence[int]) -> bool:
             # A single sentence is run again in smaller encoder passes, until a pass is one word of it.
@@ -352,6 +371,10 @@ class BaseModel(ABC):
     @abstractmethod
     def inference(self) -> AbstractContextManager[Any]:
         """Return a context in which the network only predicts. Refuse a network in training mode."""
+
+    def helpers(self) -> AbstractContextManager[Helpers | None]:
+        """Return a context with threads that search batches beside the caller, or with None if there are none."""
+        return nullcontext()
 
     def check_precision(self, precision: str) -> None:  # noqa: B027 (most models have all precisions)
         """Raise a ConfigError if the model cannot compute in a precision."""

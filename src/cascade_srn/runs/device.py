@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import platform
+import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from cascade_srn.errors import ConfigError
 
@@ -93,3 +95,31 @@ def without_onednn(device: torch.device) -> Iterator[None]:
     finally:
         with warnings.catch_warnings(action="ignore"):
             flags.__exit__(None, None, None)
+
+
+_blas_lock = threading.Lock()
+_blas_users, _blas_limit = 0, ExitStack()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Let each matrix product of NumPy use one thread, in the whole process, as long as a thread is in such a block."""
+    global _blas_users
+    with _blas_lock:
+        if _blas_users == 0:
+            _blas_limit.enter_context(_find_blas().limit(limits=1))
+        _blas_users += 1
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            _blas_users -= 1
+            if _blas_users == 0:
+                _blas_limit.close()
+
+
+@cache
+def _find_blas() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")

@@ -10,9 +10,9 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import starmap
@@ -26,6 +26,7 @@ from cascade_srn.encoder.pieces import WordPieces
 from cascade_srn.encoder.tokenizing import SpecialPieces
 from cascade_srn.encoder.windows import Integers
 from cascade_srn.errors import ConfigError, ModelError
+from cascade_srn.inference.batching import Helpers
 from cascade_srn.inference.cascade_search import CascadeSearch, SearchSettings
 from cascade_srn.inference.precision import PrecisionRecord
 from cascade_srn.inference.predictor import BaseModel
@@ -45,6 +46,7 @@ from cascade_srn.model.folder import (
 )
 from cascade_srn.network.examples import RowCollator
 from cascade_srn.network.markers import Markers, marker_names
+from cascade_srn.runs.device import one_blas_thread
 from cascade_srn.runtime.layers import Array
 from cascade_srn.runtime.turns import PIECES_AT_ONCE, LightNetwork, LightTurns
 from cascade_srn.schema import Schema
@@ -68,6 +70,7 @@ class LightModel(BaseModel):
     precision: str = "float32"  # "float32" or "int8", that of the encoder
     is_exported: bool = True  # Whether the model runs without torch only
     precision_record: PrecisionRecord | None = None  # Predictions on calibration documents
+    session: Session | None = None  # The encoder, whose threads can search batches
 
     @classmethod
     def load(cls, folder: str | Path) -> LightModel:
@@ -113,8 +116,9 @@ class LightModel(BaseModel):
             is_int8 = export.get("precision") == "int8"
             weights = _load_weights(folder / WEIGHTS_FILE)
             is_small = weights["sequence.forward_cell.input_projection.weight"].shape[1] <= _SMALL_WIDTH
+            session = Session(folder / ENCODER_FILE, divides_passes=not is_small)
             network = LightNetwork(
-                Session(folder / ENCODER_FILE, divides_passes=not is_small).read_passes,
+                session.read_passes,
                 weights,
                 pooling=settings.encoder.pooling,
                 fusion=settings.fusion,
@@ -128,7 +132,7 @@ class LightModel(BaseModel):
             ) from error
         rows = RowCollator(pieces, markers, schema, settings.fusion)
         precision, record = str(export.get("precision")), read_precision(folder)
-        return cls(settings, schema, network, rows, precision, exported is not None, record)
+        return cls(settings, schema, network, rows, precision, exported is not None, record, session)
 
     @property
     def collator(self) -> RowCollator:
@@ -179,6 +183,17 @@ class LightModel(BaseModel):
     def inference(self) -> AbstractContextManager[Any]:
         """Return an empty context. See :class:`.BaseModel`."""
         return nullcontext()
+
+    @contextmanager
+    def helpers(self) -> Iterator[Helpers | None]:
+        """Lend the threads of the encoder. See :class:`.BaseModel`."""
+        threads = None if self.session is None else self.session.threads
+        if self.session is None or threads is None:
+            yield None
+            return
+        # Threads of NumPy's matrix products would wait spinning, and take the time of the others.
+        with one_blas_thread():
+            yield Helpers(threads, self.session.n_threads - 1)
 
 
 def check_device(device: str, *, is_exported: bool) -> None:
@@ -236,6 +251,13 @@ def start_session(model: str | bytes, n_threads: int) -> Any:
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"], disabled_optimizers=slow)
 
 
+_THIS_THREAD = threading.local()
+
+
+def _become_helper() -> None:
+    _THIS_THREAD.is_helper = True
+
+
 class Session:
     """The pretrained encoder in ONNX Runtime.
 
@@ -276,17 +298,26 @@ class Session:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._session))
             self._session = None
 
+    @property
+    def threads(self) -> ThreadPoolExecutor | None:
+        """Threads for passes or batches of their own. None if all threads of ONNX Runtime work on each pass."""
+        if self.divides_passes or self.n_threads == 1:
+            return None
+        with self._lock:
+            self._threads = self._threads or ThreadPoolExecutor(self.n_threads, "encoder", _become_helper)
+            return self._threads
+
     def read_passes(self, passes: Sequence[tuple[Integers, Integers]]) -> Generator[Array, None, None]:
         """Encode groups of windows, and yield the vectors of each. Shapes: as of :meth:`read`.
 
         Those that no thread has begun are left out if the generator is closed.
         """
-        if self.divides_passes or self.n_threads == 1 or len(passes) == 1:
+        # A helper has one thread for its batch.
+        threads = None if len(passes) == 1 or getattr(_THIS_THREAD, "is_helper", False) else self.threads
+        if threads is None:
             yield from starmap(self.read, passes)
-            return
-        with self._lock:
-            threads = self._threads = self._threads or ThreadPoolExecutor(self.n_threads, "encoder")
-        yield from threads.map(self.read, *zip(*passes, strict=True))
+        else:
+            yield from threads.map(self.read, *zip(*passes, strict=True))
 
     def read(self, ids: Integers, mask: Integers) -> Array:
         """Encode windows. Shapes: ids, mask (n_windows, n_pieces); returns (n_windows, n_pieces, width)."""
