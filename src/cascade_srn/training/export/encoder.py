@@ -136,6 +136,60 @@ def _quiet() -> Iterator[None]:
         logging.disable(disabled)
 
 
+def join_biases(path: Path) -> None:
+    """Let the products of linear layers add their biases, and read the weights as PyTorch stores them.
+
+    The exporter writes a product and a sum, which is another pass over the result. It transposes the weights, so that a
+    graph that refers to those of PyTorch would copy them when it is loaded.
+    """
+    import onnx
+    from onnx import helper, numpy_helper
+
+    model = onnx.load(str(path))
+    graph = model.graph
+    constants = {constant.name: constant for constant in graph.initializer}
+    rank = {value.name: len(value.type.tensor_type.shape.dim) for value in graph.value_info}
+    users: dict[str, list[Any]] = defaultdict(list)
+    for node in graph.node:
+        for name in node.input:
+            users[name].append(node)
+
+    def find_bias(node: Any) -> str | None:
+        """Return the bias of a linear layer that has its own weight, given the product."""
+        if node.op_type != "MatMul" or rank.get(node.input[0]) != 3:
+            return None
+        weight, sums = constants.get(node.input[1]), users[node.output[0]]
+        if weight is None or len(weight.dims) != 2:
+            return None
+        is_layer = len(users[weight.name]) == 1 and [user.op_type for user in sums] == ["Add"]
+        return next((name for name in sums[0].input if name in constants), None) if is_layer else None
+
+    # The numbers of windows and pieces.
+    nodes = [helper.make_node("Shape", [INPUTS[0]], ["join/sizes"])]
+    shapes, made = dict[str, list[int]](), set[str]()
+    for node in graph.node:
+        if (bias := find_bias(node)) is None:
+            nodes += [] if node.output[0] in made else [node]
+            continue
+        weight, result = constants[node.input[1]], users[node.output[0]][0].output[0]
+        values = numpy_helper.to_array(weight)
+        weight.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(values.T), weight.name))
+        before, after = values.shape
+        rows, width = f"join/rows of {before}", f"join/{after}"
+        shapes |= {rows: [-1, before], width: [after]}
+        nodes += [
+            helper.make_node("Reshape", [node.input[0], rows], [f"{result}/rows"]),
+            helper.make_node("Gemm", [f"{result}/rows", weight.name, bias], [f"{result}/sum"], transB=1),
+            helper.make_node("Concat", ["join/sizes", width], [f"{result}/sizes"], axis=0),
+            helper.make_node("Reshape", [f"{result}/sum", f"{result}/sizes"], [result]),
+        ]
+        made.add(result)
+    del graph.node[:]
+    graph.node.extend(nodes)
+    graph.initializer.extend(numpy_helper.from_array(np.array(value), name) for name, value in shapes.items())
+    path.write_bytes(model.SerializeToString())
+
+
 # Constants of the graph up to this number of bytes, such as shapes and masks, are stored in it.
 _MAX_INLINE = 4096
 

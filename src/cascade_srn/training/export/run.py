@@ -42,7 +42,13 @@ from cascade_srn.runtime.model import ENCODER_WEIGHTS, LightModel
 from cascade_srn.storage.atomic import replace_durably, replacing_folder, try_writing
 from cascade_srn.storage.bundled import find_model
 from cascade_srn.storage.files import checksum, file_crc32
-from cascade_srn.training.export.encoder import export_encoder, require_same_vectors, reuse_graph, share_weights
+from cascade_srn.training.export.encoder import (
+    export_encoder,
+    join_biases,
+    require_same_vectors,
+    reuse_graph,
+    share_weights,
+)
 from cascade_srn.training.export.parity import GUARDED, MAX_LOSS, Comparison, Parity
 from cascade_srn.training.export.quantize import Quantizer
 from cascade_srn.training.run_folder import TASKS
@@ -126,6 +132,8 @@ def export_model(
     with replacing_folder(output, marker=CONFIG_FILE, key=EXPORT) as target:
         encoder, limit = loaded.network.encoder.model, loaded.cascade_collator.pieces.limit
         export_encoder(encoder, target / ENCODER_FILE, limit=limit)
+        if not int8:
+            join_biases(target / ENCODER_FILE)
         difference = require_same_vectors(encoder, target / ENCODER_FILE, limit=limit)
         _write_weights(loaded, target, np.float16 if int8 else np.float32)
         parity, settings, n_float32 = None, loaded.settings, None
@@ -339,6 +347,7 @@ def add_light_files(folder: str | Path, *, start: str | Path | None = None) -> E
         difference = None if start is None else _reuse(start, encoder, made, folder / WEIGHTS_FILE, limit=limit)
         if difference is None:
             export_encoder(encoder, made, limit=limit)
+            join_biases(made)
             share_weights(made, folder / WEIGHTS_FILE)
             difference = require_same_vectors(encoder, made, limit=limit)
         files = {name: made if name == ENCODER_FILE else folder / name for name in LIGHT_NEEDS}
