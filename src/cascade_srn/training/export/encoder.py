@@ -164,9 +164,7 @@ def join_biases(path: Path) -> None:
         is_layer = len(users[weight.name]) == 1 and [user.op_type for user in sums] == ["Add"]
         return next((name for name in sums[0].input if name in constants), None) if is_layer else None
 
-    # The numbers of windows and pieces.
-    nodes = [helper.make_node("Shape", [INPUTS[0]], ["join/sizes"])]
-    shapes, made = dict[str, list[int]](), set[str]()
+    nodes, heads, shapes, made = [], dict[str, Any](), dict[str, list[int]](), set[str]()
     for node in graph.node:
         if (bias := find_bias(node)) is None:
             nodes += [] if node.output[0] in made else [node]
@@ -175,15 +173,17 @@ def join_biases(path: Path) -> None:
         values = numpy_helper.to_array(weight)
         weight.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(values.T), weight.name))
         before, after = values.shape
-        rows, width = f"join/rows of {before}", f"join/{after}"
+        rows, width, sizes = f"join/rows of {before}", f"join/{after}", f"join/sizes of {after}"
         shapes |= {rows: [-1, before], width: [after]}
+        heads[sizes] = helper.make_node("Concat", ["join/sizes", width], [sizes], axis=0)
         nodes += [
             helper.make_node("Reshape", [node.input[0], rows], [f"{result}/rows"]),
             helper.make_node("Gemm", [f"{result}/rows", weight.name, bias], [f"{result}/sum"], transB=1),
-            helper.make_node("Concat", ["join/sizes", width], [f"{result}/sizes"], axis=0),
-            helper.make_node("Reshape", [f"{result}/sum", f"{result}/sizes"], [result]),
+            helper.make_node("Reshape", [f"{result}/sum", sizes], [result]),
         ]
         made.add(result)
+    # The numbers of windows and pieces come first.
+    nodes = [helper.make_node("Shape", [INPUTS[0]], ["join/sizes"]), *heads.values(), *nodes]
     del graph.node[:]
     graph.node.extend(nodes)
     graph.initializer.extend(numpy_helper.from_array(np.array(value), name) for name, value in shapes.items())
