@@ -4,7 +4,12 @@ import math
 
 import pytest
 
-from cascade_srn.training.defaults import FEWEST_STEPS, FEWEST_STEPS_ON_GPU, default_training
+from cascade_srn.training.defaults import (
+    FEWEST_STEPS,
+    FEWEST_STEPS_ON_GPU,
+    FEWEST_STEPS_TO_WAIT_FOR,
+    default_training,
+)
 from cascade_srn.training.settings import TrainingSettings
 
 
@@ -40,6 +45,16 @@ def test_the_fewest_sentences_get_many_small_steps_on_a_gpu():
     assert gpu["epochs"] * 20 / gpu["batch_size"] >= FEWEST_STEPS_ON_GPU > cpu["epochs"] * 20 / cpu["batch_size"]
     assert gpu["encoder_learning_rate"] < cpu["encoder_learning_rate"]
     assert default_training(20, width=768, is_gpu=True)["encoder_learning_rate"] < gpu["encoder_learning_rate"]
+
+
+def test_who_waits_gets_fewer_steps_with_a_higher_rate_of_labels():
+    usual, awaited = (default_training(20, width=384, is_awaited=is_awaited) for is_awaited in (False, True))
+    assert FEWEST_STEPS_TO_WAIT_FOR <= awaited["epochs"] * 20 / awaited["batch_size"] < FEWEST_STEPS
+    assert awaited["label_learning_rate"] > awaited["learning_rate"] == usual["learning_rate"]
+    same_labels = default_training(20, width=384, is_awaited=True, has_new_labels=False)
+    assert same_labels.items() == awaited.items() - {("label_learning_rate", awaited["label_learning_rate"])}
+    for others in ({"n_sentences": 100}, {"n_sentences": 20, "is_gpu": True}):
+        assert default_training(**others, width=384, is_awaited=True) == default_training(**others, width=384)
 
 
 def test_entities_of_few_sentences_are_swapped():

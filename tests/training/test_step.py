@@ -38,6 +38,19 @@ def test_two_rates_and_no_decay_of_biases_and_norms():
     assert len(optimiser.param_groups) == 4
 
 
+def test_weights_of_labels_have_a_rate_of_their_own():
+    cascade = small_model().cascade
+    rates = {**RATES, "label_learning_rate": 3.0}
+    labels = ("entity_head.start.", "relations.object_head.matcher.output.")
+    optimiser, _ = make_optimiser(cascade, TrainingSettings(**rates), 10, label_weights=labels)
+    found = _rates(optimiser, cascade)
+    assert {name for name, rate in found.items() if rate == 3.0} == {
+        f"{layer}{kind}" for layer in labels for kind in ("weight", "bias")
+    }
+    assert {rate for name, rate in found.items() if not name.startswith(("encoder.", *labels))} == {1.0}
+    assert all(group["weight_decay"] == 0 for group in optimiser.param_groups if group["params"][0].ndim == 1)
+
+
 @pytest.mark.parametrize("family", FAMILY_PARAMETERS)
 def test_layers_learn_slower_the_lower_they_are(family, tmp_path):
     encoder = tiny_encoder(family, tmp_path / family)

@@ -13,8 +13,9 @@ from typing import Any
 _BATCHES = {4: 50, 8: 400, 16: 1000, 32: math.inf}
 # A training has at least this many steps, however few its sentences are. A GPU has the time for more.
 FEWEST_STEPS, FEWEST_STEPS_ON_GPU = 240, 750
-# From a trained model, if a person waits for suggestions: it costs about a point of F1 and saves a third of the time.
-FEWEST_STEPS_TO_WAIT_FOR = 150
+# From a trained model, if a person waits for suggestions. In few steps, the weights of new labels need a higher rate.
+FEWEST_STEPS_TO_WAIT_FOR, _MOST_EPOCHS_TO_WAIT_FOR = 100, 20
+_LABEL_RATE_TO_WAIT_FOR = 3.5e-3
 # Sentences that training shows to the model in all epochs together, within the limits of the number of epochs.
 _SENTENCES_SEEN, _FEWEST_EPOCHS, _MOST_EPOCHS = 56_000, 10, 30
 # With few sentences, more epochs still help. A GPU has the time for them.
@@ -36,7 +37,8 @@ def default_training(
     width: int,
     n_dev: int = 0,
     epochs: int | None = None,
-    fewest_steps: int | None = None,
+    is_awaited: bool = False,
+    has_new_labels: bool = True,
     is_gpu: bool = False,
     is_fresh: bool = False,
 ) -> dict[str, Any]:
@@ -47,7 +49,8 @@ def default_training(
         width: Width of the vectors of the encoder, such as 384 (small) or 768 (base size).
         n_dev: Sentences to choose weights and thresholds on.
         epochs: Passes over the sentences, if they are not to be chosen.
-        fewest_steps: Least number of steps on a CPU, instead of that of the rule.
+        is_awaited: Whether a person waits for the model, and it starts from a trained one.
+        has_new_labels: Whether the trained one lacks most of the labels.
         is_gpu: Whether a GPU trains.
         is_fresh: Whether the weights of the encoder are random.
     """
@@ -56,15 +59,20 @@ def default_training(
     batch_size = next(size for size, most in _BATCHES.items() if n_sentences <= most)
     # In the many steps of a GPU on the fewest sentences, the encoder would change too much.
     small_rate = 1e-4 if is_gpu and batch_size == min(_BATCHES) else 2.5e-4
+    is_short = is_awaited and not is_gpu and batch_size == min(_BATCHES)
     if epochs is None:
-        most = _MOST_EPOCHS_ON_GPU if is_gpu and is_few else _MOST_EPOCHS
+        most, fewest = _MOST_EPOCHS, FEWEST_STEPS
+        if is_short:
+            most, fewest = _MOST_EPOCHS_TO_WAIT_FOR, FEWEST_STEPS_TO_WAIT_FOR
+        elif is_gpu:
+            most, fewest = _MOST_EPOCHS_ON_GPU if is_few else _MOST_EPOCHS, FEWEST_STEPS_ON_GPU
         epochs = min(most, max(_FEWEST_EPOCHS, round(_SENTENCES_SEEN / n_sentences)))
-        fewest = FEWEST_STEPS_ON_GPU if is_gpu else fewest_steps or FEWEST_STEPS
         epochs = max(epochs, math.ceil(fewest / math.ceil(n_sentences / batch_size)))
     return {
         "epochs": epochs,
         "batch_size": batch_size,
         "learning_rate": 7e-4,
+        **({"label_learning_rate": _LABEL_RATE_TO_WAIT_FOR} if is_short and has_new_labels else {}),
         "encoder_learning_rate": small_rate if width <= SMALL_WIDTH else 7e-5,
         "corruption": 0.2,
         "masking": 0.1 if is_few else 0.0,

@@ -15,6 +15,7 @@ from accelerate.utils import gather_object
 from cascade_srn.errors import CascadeError
 from cascade_srn.evaluation.scores import Scores, score
 from cascade_srn.inference.batching import explain_out_of_memory
+from cascade_srn.model.build import family_of
 from cascade_srn.model.model import Model
 from cascade_srn.network.examples import Example
 from cascade_srn.runs.device import few_threads, matmul_precision, without_onednn
@@ -74,7 +75,12 @@ class Loop:
             network.to(self.accelerator.device)
             # The wrapper exchanges gradients between the processes.
             network = self.accelerator.prepare_model(network)
-        self.optimiser, self.schedule = make_optimiser(model.network, settings, self.n_steps)
+        self.optimiser, self.schedule = make_optimiser(
+            model.network,
+            settings,
+            self.n_steps,
+            label_weights=family_of(model.settings.method).label_rows(model.settings),
+        )
         self.averaged = None if settings.ema is None else AveragedWeights(model.network, settings.ema)
         self.take_step = Step(
             model,

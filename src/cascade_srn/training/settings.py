@@ -16,7 +16,7 @@ AUTO_TRACKER = "auto"
 # Ranges of numeric settings, by lowest and highest value. Some settings may also be null.
 _RANGES = (
     (1, math.inf, "epochs batch_size accumulation log_steps evaluate_every evaluate_steps patience"),
-    (0, math.inf, "save_every save_steps learning_rate encoder_learning_rate weight_decay"),
+    (0, math.inf, "save_every save_steps learning_rate label_learning_rate encoder_learning_rate weight_decay"),
     (0, 1, "warmup corruption negatives masking noise frozen swapping"),
     (0, MAX_SEED, "seed"),
 )
@@ -33,6 +33,8 @@ class TrainingSettings(Settings):
         accumulation: Parts of a batch that go through the model one after the other. More parts use less memory and
             give the same gradients.
         learning_rate: Highest rate of parameters that are not pretrained.
+        label_learning_rate: Highest rate of the weights that belong to single labels. New labels have few examples and
+            far to go. None: that of the other parameters.
         encoder_learning_rate: Highest rate of the pretrained encoder.
         layer_decay: Factor between the rates of an encoder layer and the layer above it.
         frozen: Share of the encoder's layers that keep their weights, counted from below, and the embeddings with them.
@@ -72,6 +74,7 @@ class TrainingSettings(Settings):
     batch_size: int = 16
     accumulation: int = 1
     learning_rate: float = 1e-3
+    label_learning_rate: float | None = None
     encoder_learning_rate: float = 5e-5
     layer_decay: float = 1.0
     frozen: float = 0.0

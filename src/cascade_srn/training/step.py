@@ -4,7 +4,7 @@ import math
 import random
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields
@@ -62,16 +62,29 @@ class Schedule:
 
 
 def make_optimiser(
-    network: Network, settings: TrainingSettings, n_steps: int
+    network: Network, settings: TrainingSettings, n_steps: int, *, label_weights: Collection[str] = ()
 ) -> tuple[torch.optim.Optimizer, Schedule]:
-    """Make AdamW or Adam with one learning rate for the pretrained encoder and one for the rest."""
+    """Make AdamW or Adam with learning rates for the pretrained encoder, the weights of labels and the rest.
+
+    Args:
+        network: The network.
+        settings: The rates and their schedule.
+        n_steps: Number of steps.
+        label_weights: How the names of weights begin that have a row for each label.
+    """
     pretrained = {id(p) for p in network.encoder.parameters()}
     groups: list[dict[str, Any]] = []
     for members, factor in _encoder_layers(network, settings.layer_decay):
         groups += decay_groups(members, settings.weight_decay, lr=settings.encoder_learning_rate * factor)
     groups[0]["name"] = "encoder"
-    rest = [p for p in network.parameters() if id(p) not in pretrained]
-    groups += decay_groups(rest, settings.weight_decay, lr=settings.learning_rate)
+    rate_of_labels = settings.learning_rate if settings.label_learning_rate is None else settings.label_learning_rate
+    by_rate: dict[float, list[Parameter]] = {rate_of_labels: [], settings.learning_rate: []}
+    for name, parameter in network.named_parameters():
+        if id(parameter) not in pretrained:
+            is_of_labels = name.startswith(tuple(label_weights))
+            by_rate[rate_of_labels if is_of_labels else settings.learning_rate].append(parameter)
+    for rate, members in by_rate.items():
+        groups += decay_groups(members, settings.weight_decay, lr=rate)
     groups[-1]["name"] = "rest"
     made = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[settings.optimiser]
     # One pass over the weights instead of ten: on a CPU, small batches spend a sixth of their time here.

@@ -75,6 +75,7 @@ def project_sections(
     seed: int,
     is_gpu: bool = False,
     is_started: bool = False,
+    has_new_labels: bool = True,
     is_fresh: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """Return settings of a recipe by section for documents of a project, from which dev is taken if they are enough.
@@ -86,9 +87,10 @@ def project_sections(
         seed: Seed of the choice of dev.
         is_gpu: Whether a GPU trains.
         is_started: Whether training starts from a trained model.
+        has_new_labels: Whether that model lacks most of the labels.
         is_fresh: Whether the weights of the encoder are random.
     """
-    from cascade_srn.training.defaults import FEWEST_STEPS_TO_WAIT_FOR, default_training
+    from cascade_srn.training.defaults import default_training
 
     n_sentences = _count_sentences(train)
     has_dev = n_sentences >= MIN_SENTENCES_FOR_DEV and len(train) > 1
@@ -101,7 +103,8 @@ def project_sections(
             width=width,
             n_dev=n_dev,
             epochs=epochs,
-            fewest_steps=FEWEST_STEPS_TO_WAIT_FOR if is_started else None,
+            is_awaited=is_started,
+            has_new_labels=has_new_labels,
             is_gpu=is_gpu,
             is_fresh=is_fresh,
         ),
@@ -207,9 +210,13 @@ class ProjectWorker:
         from cascade_srn.training.defaults import SMALL_WIDTH
         from cascade_srn.training.recipe import Recipe
 
-        start = self.job["model"]
-        model: dict[str, Any] = {"start": start} if start is not None else {"encoder": {"name": self.job["encoder"]}}
-        width = Start(start).width if start is not None else encoder_width(self.job["encoder"]) or SMALL_WIDTH
+        start = None if self.job["model"] is None else Start(self.job["model"])
+        if start is None:
+            model: dict[str, Any] = {"encoder": {"name": self.job["encoder"]}}
+            width, has_new_labels = encoder_width(self.job["encoder"]) or SMALL_WIDTH, True
+        else:
+            labels = start.labels(self.schema)
+            model, width, has_new_labels = {"start": start.name}, start.width, len(labels.new) > len(labels.kept)
         sections = project_sections(
             train,
             width=width,
@@ -217,6 +224,7 @@ class ProjectWorker:
             seed=self.job["seed"],
             is_gpu=find_device("auto").type == "cuda",
             is_started=start is not None,
+            has_new_labels=has_new_labels,
             is_fresh=start is None and self.job["encoder"] == FRESH,
         )
         return Recipe.from_dict(
