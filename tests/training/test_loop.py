@@ -92,6 +92,16 @@ class _FakeCudaGraphs:
         return [self.encoder._read(ids, mask) for ids, mask in passes]
 
 
+def test_weights_of_labels_learn_at_their_rate(model):
+    settings = TrainingSettings(epochs=1, **FAST | {"label_learning_rate": 0.5})
+    loop = Loop(model, examples_of(DOCUMENTS), [], settings)
+    names = {id(parameter): name for name, parameter in model.network.named_parameters()}
+    groups = [group for group in loop.optimiser.param_groups if group["initial_lr"] == 0.5]
+    found = {names[id(parameter)] for group in groups for parameter in group["params"]}
+    assert {"entity_head.start.weight", "relations.object_head.end.bias"} < found
+    assert all("_head." in name or "entity_tags" in name for name in found)
+
+
 @pytest.mark.parametrize("ends", ["by itself", "early"])
 def test_cuda_graphs_are_released_after_training(model, ends):
     encoder = model.cascade.encoder
